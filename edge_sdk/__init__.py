@@ -1,0 +1,83 @@
+"""Edge inference on RGB+thermal pairs: load an engine, open a source, ask.
+
+    detector = edge_sdk.load("substation-rgbt")
+    with edge_sdk.open_source("clip:substation") as source:
+        for pair in source:
+            result = detector(pair)
+
+Nothing heavy is imported until it is used: `import edge_sdk` loads no vendor library.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Detection": "detections",
+    "Detections": "detections",
+    "Detector": "pipeline",
+    "EdgeSdkError": "errors",
+    "FramePair": "frames",
+    "FrameResult": "measurements",
+    "FrameWriter": "report.draw",
+    "GateConfig": "routing",
+    "MemorySource": "sources",
+    "Reason": "measurements",
+    "Registration": "frames",
+    "RgbFrame": "frames",
+    "Route": "measurements",
+    "ThermalFrame": "frames",
+    "ThermalUnit": "frames",
+    "annotate": "report.draw",
+    "load": "pipeline",
+    "open_source": "sources",
+    "run_source": "pipeline",
+}
+
+__all__ = [
+    "Detection",
+    "Detections",
+    "Detector",
+    "EdgeSdkError",
+    "FramePair",
+    "FrameResult",
+    "FrameWriter",
+    "GateConfig",
+    "MemorySource",
+    "Reason",
+    "Registration",
+    "RgbFrame",
+    "Route",
+    "ThermalFrame",
+    "ThermalUnit",
+    "__version__",
+    "annotate",
+    "load",
+    "open_source",
+    "run_source",
+]
+
+if TYPE_CHECKING:
+    from edge_sdk.detections import Detection, Detections
+    from edge_sdk.errors import EdgeSdkError
+    from edge_sdk.frames import FramePair, Registration, RgbFrame, ThermalFrame, ThermalUnit
+    from edge_sdk.measurements import FrameResult, Reason, Route
+    from edge_sdk.pipeline import Detector, load, run_source
+    from edge_sdk.report.draw import FrameWriter, annotate
+    from edge_sdk.routing import GateConfig
+    from edge_sdk.sources import MemorySource, open_source
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'edge_sdk' has no attribute {name!r}")
+    value = getattr(import_module(f"edge_sdk.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,235 @@
+"""Every error this SDK raises on purpose, in one tree.
+
+    EdgeSdkError
+      ConfigError(ValueError)        the request cannot be met; no hardware was touched
+        ShapeError                     an array has the wrong shape or dtype
+        ManifestError                  a bundle's manifest is wrong
+        SlaFileError                   an SLA file is wrong
+      StateError(RuntimeError)       used before open or after close
+      DeviceError(RuntimeError)
+        DeviceNotFoundError            nothing that can run the request; lists what was tried
+        PoolExhaustedError             a buffer was asked for that is already lent out
+      SourceError(RuntimeError)      frames cannot be read
+        FrameError                     one frame is bad; the next may be good
+        SensorsUnusableError           neither camera of a pair can be used
+      EngineError(RuntimeError)
+        EngineMismatchError            a graph is not what its manifest says
+        EngineIntegrityError           a file's bytes are not what its manifest says
+        ProviderFallbackError          a slower provider loaded than the one asked for
+        InferenceError                 a graph failed while running
+      RecordError(ValueError)        a run record cannot be read or judged
+      SlaViolationError              the run was sound and missed its budget
+
+A message says what happened, what was found and expected with units, and what to do.
+The same facts are attributes, so that a program need not parse text. Bugs stay plain exceptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+__all__ = [
+    "ConfigError",
+    "DeviceError",
+    "DeviceNotFoundError",
+    "EdgeSdkError",
+    "EngineError",
+    "EngineIntegrityError",
+    "EngineMismatchError",
+    "FrameError",
+    "InferenceError",
+    "ManifestError",
+    "PoolExhaustedError",
+    "ProviderFallbackError",
+    "RecordError",
+    "SensorsUnusableError",
+    "ShapeError",
+    "SlaFileError",
+    "SlaViolationError",
+    "SourceError",
+    "StateError",
+]
+
+
+class EdgeSdkError(Exception):
+    """Base of all errors raised on purpose by this SDK."""
+
+
+class ConfigError(EdgeSdkError, ValueError):
+    """The request cannot be met as it stands; nothing was touched."""
+
+
+class ShapeError(ConfigError):
+    """An array has the wrong shape or dtype.
+
+    Attributes:
+        name: what the array is.
+        expected: the shape and dtype that were wanted, as text.
+        found: the shape and dtype that came, as text.
+    """
+
+    def __init__(self, name: str, expected: str, found: str, fix: str = "") -> None:
+        self.name, self.expected, self.found = name, expected, found
+        super().__init__(_with_fix(f"{name}: expected {expected}, found {found}", fix))
+
+
+class ManifestError(ConfigError):
+    """A bundle's manifest is wrong.
+
+    Attributes:
+        path: the manifest.
+        key: the dotted key at fault, or "" when the file as a whole is.
+        expected, found: what was wanted and what stands there.
+    """
+
+    def __init__(self, path: Path, key: str, expected: str, found: str, fix: str = "") -> None:
+        self.path, self.key, self.expected, self.found = path, key, expected, found
+        where = f"{path}: {key}" if key else str(path)
+        super().__init__(_with_fix(f"{where}: expected {expected}, found {found}", fix))
+
+
+class SlaFileError(ConfigError):
+    """An SLA file is wrong: an unknown key, a wrong type, a limit that is not a positive number.
+
+    Attributes:
+        path: the file, or None when the SLA came as text.
+        key: the dotted key at fault.
+    """
+
+    def __init__(self, path: Path | None, key: str, problem: str, fix: str = "") -> None:
+        self.path, self.key = path, key
+        where = ": ".join(str(part) for part in (path, key) if part)
+        super().__init__(_with_fix(f"{where}: {problem}" if where else problem, fix))
+
+
+class StateError(EdgeSdkError, RuntimeError):
+    """Something was used before it was opened or after it was closed."""
+
+
+class DeviceError(EdgeSdkError, RuntimeError):
+    """The machine cannot do what was asked."""
+
+
+class DeviceNotFoundError(DeviceError):
+    """Nothing on this machine can run the request.
+
+    Attributes:
+        wanted: what was asked for.
+        tried: pairs of (what was tried, why it did not serve).
+    """
+
+    def __init__(self, wanted: str, tried: Sequence[tuple[str, str]], fix: str = "") -> None:
+        self.wanted, self.tried = wanted, tuple(tried)
+        reasons = "; ".join(f"{name}: {why}" for name, why in self.tried) or "nothing to try"
+        super().__init__(_with_fix(f"no device for {wanted!r} ({reasons})", fix))
+
+
+class PoolExhaustedError(DeviceError):
+    """A buffer was asked for while every one of its kind is lent out."""
+
+
+class SourceError(EdgeSdkError, RuntimeError):
+    """Frames cannot be read from a source."""
+
+
+class FrameError(SourceError):
+    """One frame is bad: unreadable, truncated, of a wrong dtype or size. The next may be good.
+
+    Attributes:
+        key: the frame's key in its source.
+        path: its file, or None when it has none.
+        problem: what is wrong, with figures.
+    """
+
+    def __init__(self, key: str, problem: str, path: Path | None = None, fix: str = "") -> None:
+        self.key, self.path, self.problem = key, path, problem
+        where = f"frame {key!r}" + (f" ({path})" if path else "")
+        super().__init__(_with_fix(f"{where}: {problem}", fix))
+
+
+class SensorsUnusableError(SourceError):
+    """Neither camera of a pair can be used, so no route exists for it.
+
+    Attributes:
+        key: the pair's key.
+        rgb, thermal: the health of each camera, as text.
+    """
+
+    def __init__(self, key: str, rgb: str, thermal: str) -> None:
+        self.key, self.rgb, self.thermal = key, rgb, thermal
+        super().__init__(
+            f"pair {key!r}: neither camera can be used (RGB {rgb}, thermal {thermal}). "
+            "Check both cameras; pass on_bad='skip' to count such pairs and go on."
+        )
+
+
+class EngineError(EdgeSdkError, RuntimeError):
+    """An engine bundle cannot be used."""
+
+
+class EngineMismatchError(EngineError):
+    """A graph is not what its manifest, or this machine, expects.
+
+    Attributes:
+        path: the file.
+        expected, found: the two that differ.
+    """
+
+    def __init__(self, path: Path, what: str, expected: str, found: str, fix: str = "") -> None:
+        self.path, self.expected, self.found = path, expected, found
+        super().__init__(_with_fix(f"{path}: {what}: expected {expected}, found {found}", fix))
+
+
+class EngineIntegrityError(EngineError):
+    """A bundle's file is missing, changed, too large or outside its folder.
+
+    Attributes:
+        path: the file.
+        expected, found: the two that differ.
+    """
+
+    def __init__(self, path: Path, what: str, expected: str, found: str, fix: str = "") -> None:
+        self.path, self.expected, self.found = path, expected, found
+        super().__init__(_with_fix(f"{path}: {what}: expected {expected}, found {found}", fix))
+
+
+class ProviderFallbackError(EngineError):
+    """ONNX Runtime loaded a slower provider than the one asked for.
+
+    Attributes:
+        wanted, loaded: names of execution providers.
+    """
+
+    def __init__(self, wanted: str, loaded: Sequence[str], fix: str = "") -> None:
+        self.wanted, self.loaded = wanted, tuple(loaded)
+        super().__init__(
+            _with_fix(
+                f"asked for {wanted}, ONNX Runtime loaded {', '.join(loaded) or 'nothing'}", fix
+            )
+        )
+
+
+class InferenceError(EngineError):
+    """A graph failed while running. Its outputs are not to be used.
+
+    Attributes:
+        graph: name of the graph.
+        provider: where it ran.
+    """
+
+    def __init__(self, graph: str, provider: str, problem: str) -> None:
+        self.graph, self.provider = graph, provider
+        super().__init__(f"graph {graph!r} failed on {provider}: {problem}")
+
+
+class RecordError(EdgeSdkError, ValueError):
+    """A run record cannot be read, or lacks what the SLA asks of it."""
+
+
+class SlaViolationError(EdgeSdkError):
+    """A run was sound and missed its budget."""
+
+
+def _with_fix(problem: str, fix: str) -> str:
+    return f"{problem}. {fix}" if fix else problem

@@ -1,0 +1,159 @@
+"""Frames as a camera or a file gives them, and pairs of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_sdk.errors import ShapeError
+
+__all__ = ["FramePair", "Registration", "RgbFrame", "ThermalFrame", "ThermalUnit"]
+
+
+class ThermalUnit(str, Enum):
+    """What one count of a raw thermal frame means.
+
+    CENTIKELVIN: 0.01 K, absolute (a radiometric camera in its linear mode).
+    COUNTS: relative heat only; no degree may be claimed from it.
+    """
+
+    CENTIKELVIN = "centikelvin"
+    COUNTS = "counts"
+
+
+@dataclass(frozen=True, eq=False)
+class RgbFrame:
+    """A colour picture.
+
+    Attributes:
+        image: uint8 [height, width, 3], red first. Shared, not copied: do not write to it.
+        timestamp_ns: capture time on a monotonic clock, or None where the source has none.
+    """
+
+    image: NDArray[np.uint8]
+    timestamp_ns: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.image.dtype != np.uint8 or self.image.ndim != 3 or self.image.shape[2] != 3:
+            raise ShapeError(
+                "RGB frame",
+                "uint8 [height, width, 3]",
+                f"{self.image.dtype} {list(self.image.shape)}",
+                "Convert to 8-bit RGB first (cv2.cvtColor(image, cv2.COLOR_BGR2RGB)).",
+            )
+        _refuse_empty("RGB frame", self.image)
+
+    @property
+    def size_wh(self) -> tuple[int, int]:
+        """Width and height in pixels."""
+        return self.image.shape[1], self.image.shape[0]
+
+
+@dataclass(frozen=True, eq=False)
+class ThermalFrame:
+    """A raw thermal picture.
+
+    Attributes:
+        image: uint16 [height, width], raw counts. Shared, not copied: do not write to it.
+        unit: what one count means.
+        timestamp_ns: capture time on a monotonic clock, or None where the source has none.
+    """
+
+    image: NDArray[np.uint16]
+    unit: ThermalUnit = ThermalUnit.COUNTS
+    timestamp_ns: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.image.dtype != np.uint16 or self.image.ndim != 2:
+            raise ShapeError(
+                "thermal frame",
+                "uint16 [height, width] raw counts",
+                f"{self.image.dtype} {list(self.image.shape)}",
+                "An 8-bit or coloured thermal picture has lost its radiometry; "
+                "read the camera's raw 16-bit stream (Y16) or a 16-bit PNG or TIFF.",
+            )
+        _refuse_empty("thermal frame", self.image)
+
+    @property
+    def size_wh(self) -> tuple[int, int]:
+        """Width and height in pixels."""
+        return self.image.shape[1], self.image.shape[0]
+
+
+@dataclass(frozen=True)
+class Registration:
+    """Where a thermal pixel falls in the RGB frame. Exact for one depth only.
+
+    Coordinates are those of boxes: the outer corner of the first pixel is (0, 0), its centre (0.5, 0.5).
+
+    Attributes:
+        homography: 3x3, maps thermal pixel coordinates to RGB pixel coordinates.
+        rgb_size_wh, thermal_size_wh: the frame sizes in pixels it was made for.
+        depth_m: the distance at which it holds, in metres, or None where unknown.
+        origin: where it comes from, for the record ("bundle", "clip", "assumed: same size", ...).
+    """
+
+    homography: tuple[tuple[float, float, float], ...]
+    rgb_size_wh: tuple[int, int]
+    thermal_size_wh: tuple[int, int]
+    depth_m: float | None = None
+    origin: str = "given"
+
+    def __post_init__(self) -> None:
+        matrix = np.asarray(self.homography, dtype=np.float64)
+        if matrix.shape != (3, 3) or not np.isfinite(matrix).all() or abs(np.linalg.det(matrix)) < 1e-12:
+            raise ShapeError(
+                "registration homography",
+                "an invertible 3x3 matrix of finite numbers",
+                f"shape {list(matrix.shape)}: {matrix.tolist()}",
+            )
+
+    @classmethod
+    def identity(cls, size_wh: tuple[int, int], origin: str) -> Registration:
+        """Makes the registration of two frames that already share their pixels."""
+        return cls(((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), size_wh, size_wh, None, origin)
+
+    def matrix_for(
+        self, rgb_size_wh: tuple[int, int], thermal_size_wh: tuple[int, int]
+    ) -> NDArray[np.float64]:
+        """Returns the homography for frames of other sizes of the same cameras (pure scaling).
+
+        Arguments are (width, height) in pixels. Coordinates as in `Registration`.
+        """
+        to_rgb = _resize_matrix(self.rgb_size_wh, rgb_size_wh)
+        from_thermal = np.linalg.inv(_resize_matrix(self.thermal_size_wh, thermal_size_wh))
+        return to_rgb @ np.asarray(self.homography, dtype=np.float64) @ from_thermal
+
+
+@dataclass(frozen=True, eq=False)
+class FramePair:
+    """An RGB and a thermal frame of the same moment; either may be missing.
+
+    Attributes:
+        key: names the pair within its source.
+        rgb, thermal: the frames, or None when that camera gave none.
+        registration: how the two lie on each other, or None for the engine bundle's default.
+        skew_ms: thermal minus RGB capture time in milliseconds, or None where unknown.
+        read_ns: time spent reading and decoding the pair, in nanoseconds.
+        notes: what the source assumed or mended, for the record.
+    """
+
+    key: str
+    rgb: RgbFrame | None
+    thermal: ThermalFrame | None
+    registration: Registration | None = None
+    skew_ms: float | None = None
+    read_ns: int = 0
+    notes: tuple[str, ...] = field(default=())
+
+
+def _refuse_empty(name: str, image: NDArray[np.generic]) -> None:
+    if image.size == 0:
+        raise ShapeError(name, "at least one pixel", f"{list(image.shape)}")
+
+
+def _resize_matrix(from_wh: tuple[int, int], to_wh: tuple[int, int]) -> NDArray[np.float64]:
+    return np.diag([to_wh[0] / from_wh[0], to_wh[1] / from_wh[1], 1.0])

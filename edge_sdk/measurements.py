@@ -1,0 +1,129 @@
+"""What is known of one processed frame: its route, its result and its times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from edge_sdk.detections import Detections
+
+__all__ = ["STAGES", "FrameResult", "Reason", "Route", "Signals"]
+
+STAGES = (
+    "source",
+    "pairing",
+    "preprocess",
+    "buffers",
+    "routing",
+    "engine",
+    "postprocess",
+)
+"""The stages of one frame, in the order in which it passes them."""
+
+
+class Route(str, Enum):
+    """Which graphs a frame's answer comes from."""
+
+    RGB = "rgb"
+    FUSE = "fuse"
+    THERMAL = "thermal"
+
+
+class Reason(str, Enum):
+    """Why a frame took its route."""
+
+    CONFIDENT = "confident"
+    """RGB: the RGB detector is sure, the light is good and nothing in the thermal frame is hot."""
+    LOW_CONFIDENCE = "low-confidence"
+    """Fuse: the RGB detector's confidence is under its threshold."""
+    HOT_REGION = "hot-region"
+    """Fuse: the thermal frame has a region hotter than its surroundings, whatever RGB says."""
+    HOT_HOLD = "hot-hold"
+    """Fuse: a hot region was seen a few frames ago."""
+    DIM = "dim"
+    """Fuse: the picture is too dim or too flat for RGB alone, and not dark enough to do without it."""
+    AUDIT = "audit"
+    """Fuse: the periodic check that RGB alone would have been right."""
+    DARK = "dark"
+    """Thermal: the RGB frame is dark; its graph is not run."""
+    FORCED = "forced"
+    """Any route: the caller asked for it."""
+    RGB_LOST = "rgb-lost"
+    """Thermal: the RGB frame is missing, frozen, stale or saturated."""
+    THERMAL_LOST = "thermal-lost"
+    """RGB: the thermal frame is missing, frozen, stale or saturated. Heat cannot be seen."""
+    ONLY_GRAPH = "only-graph"
+    """The engine has one graph."""
+
+
+@dataclass(frozen=True)
+class Signals:
+    """The cheap measurements a route is chosen from. None: not measured for this frame.
+
+    Attributes:
+        rgb_health, thermal_health: "ok", "missing", "frozen", "stale" or "saturated".
+        luminance: mean of the RGB frame, 0 - 255.
+        contrast: standard deviation of the RGB frame's luminance, 0 - 255.
+        hot_delta_k: largest rise of a region over its neighbourhood, in kelvin, or in
+            noise-equivalent kelvin where the frame's unit is counts.
+        screen_score: output of the bundle's thermal screening graph, 0 - 1.
+        rgb_confidence: the RGB detector's confidence, 0 - 1.
+    """
+
+    rgb_health: str = "missing"
+    thermal_health: str = "missing"
+    luminance: float | None = None
+    contrast: float | None = None
+    hot_delta_k: float | None = None
+    screen_score: float | None = None
+    rgb_confidence: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class FrameResult:
+    """The answer for one pair.
+
+    Attributes:
+        key: the pair's key in its source.
+        route, reason: which graphs answered, and why.
+        signals: what the router saw.
+        detections: boxes in pixels of the RGB frame (of the thermal frame for a bundle
+            that knows no RGB frame).
+        thermal_consulted: whether a detection graph read the thermal frame of this pair.
+        stage_ns: time of each stage in nanoseconds (keys of `STAGES`); a stage that did not run is absent.
+        engine_ns: time of each graph that ran, in nanoseconds.
+        notes: what was assumed or mended on the way.
+    """
+
+    key: str
+    route: Route
+    reason: Reason
+    signals: Signals
+    detections: Detections
+    thermal_consulted: bool
+    stage_ns: Mapping[str, int]
+    engine_ns: Mapping[str, int]
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def latency_ns(self) -> int:
+        """Time from the pair in memory to the result, in nanoseconds; reading it is not in it."""
+        return sum(
+            elapsed for stage, elapsed in self.stage_ns.items() if stage not in ("source", "pairing")
+        )
+
+    @property
+    def latency_ms(self) -> float:
+        """`latency_ns` in milliseconds."""
+        return self.latency_ns / 1e6
+
+    @property
+    def engine_ms(self) -> float:
+        """Time inside the graphs, in milliseconds."""
+        return sum(self.engine_ns.values()) / 1e6
+
+    @property
+    def stage_ms(self) -> dict[str, float]:
+        """Time of each stage, in milliseconds."""
+        return {stage: elapsed / 1e6 for stage, elapsed in self.stage_ns.items()}

