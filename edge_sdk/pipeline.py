@@ -10,18 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from edge_sdk.buffers import BufferSpec, HostPool
 from edge_sdk.clock import Clock, MonotonicClock
-from edge_sdk.detections import Detections
+from edge_sdk.detections import BoxTemperatures, Detections
 from edge_sdk.devices import DeviceChoice, open_runner
-from edge_sdk.engine.bundle import Bundle, open_bundle
+from edge_sdk.engine.bundle import Bundle, load_bundle
 from edge_sdk.engine.inputs import GraphInputs
-from edge_sdk.engine.runner import GraphRunner
+from edge_sdk.engine.manifest import FEATURES, SCREEN_GRAPH, Manifest
+from edge_sdk.engine.runner import Runner
 from edge_sdk.errors import ConfigError, SourceError, StateError
 from edge_sdk.frames import FramePair, Registration
 from edge_sdk.measurements import FrameResult, Reason, Route, Signals
@@ -32,9 +34,7 @@ from edge_sdk.routing import (
     Decision,
     GateConfig,
     Need,
-    RgbLook,
     RouterState,
-    ThermalLook,
     advance,
     decide,
     frame_confidence,
@@ -53,7 +53,7 @@ def load(
     engine: str,
     *,
     device: str = "auto",
-    precision: str = "int8",
+    precision: str | None = None,
     threads: int | None = None,
     allow_fallback: Sequence[str] = (),
     gate: dict[str, float | int | str] | None = None,
@@ -64,7 +64,7 @@ def load(
     Arguments:
         engine: name of an installed bundle, or the path of a bundle's folder.
         device: "auto", "cpu", "cuda" or "tensorrt". "auto" keeps the list of what it tried.
-        precision: "int8", or "fp32" for the bundle's float twin.
+        precision: "int8", "fp16" or "fp32"; by default the one the bundle ships to be run.
         threads: CPU threads a graph may use; by default the machine's physical cores.
         allow_fallback: execution providers that may be used instead of the one asked for, by name.
         gate: thresholds of `GateConfig` to override.
@@ -77,7 +77,7 @@ def load(
     """
     clock = clock or MonotonicClock()
     start_ns = clock.now_ns()
-    bundle = open_bundle(engine)
+    bundle = load_bundle(engine)
     thresholds = bundle.manifest.gate.override(**(gate or {}))
     runner, choice = open_runner(
         bundle, device=device, precision=precision, threads=threads, allow_fallback=tuple(allow_fallback)
@@ -100,7 +100,7 @@ class Detector:
     def __init__(
         self,
         bundle: Bundle,
-        runner: GraphRunner,
+        runner: Runner,
         *,
         choice: DeviceChoice,
         gate: GateConfig,
@@ -109,19 +109,22 @@ class Detector:
     ) -> None:
         self.bundle, self.choice, self.gate, self.load_ns = bundle, choice, gate, load_ns
         self._manifest = bundle.manifest
-        self._runner: GraphRunner | None = runner
+        self._runner: Runner | None = runner
         self._clock = clock
         self._state = RouterState()
         self._stats = RunningStats()
-        self._inputs = {
-            name: GraphInputs(spec.inputs, lambda tensor, name=name: runner.array(name, tensor))
-            for name, spec in self._manifest.graphs.items()
-        }
+        graphs = self._manifest.graphs
+        self._inputs = {name: GraphInputs(spec, partial(runner.array, name)) for name, spec in graphs.items()}
+        # Features stay where they are: only graphs read them.
         self._outputs = {
-            name: {spec.meaning: runner.array(name, spec.name) for spec in graph.outputs}
-            for name, graph in self._manifest.graphs.items()
+            name: {
+                spec.meaning: runner.array(name, spec.name)
+                for spec in graph.outputs
+                if spec.meaning != FEATURES
+            }
+            for name, graph in graphs.items()
         }
-        width, height = self._manifest.input_wh
+        self._input_wh = width, height = _input_wh(self._manifest)
         self._pool = HostPool(
             [
                 BufferSpec("raw thermal", (height, width), "uint16"),
@@ -219,20 +222,20 @@ class Detector:
         work.mark("routing")
         return self._finish(work, decision, signals)
 
-    def _measure_heat(self, work: _Work) -> dict[str, float]:
+    def _measure_heat(self, work: _Work) -> dict[str, Any]:
         """Lays the thermal frame, measures its hottest region and runs the screening graph."""
         plane = self._lay_thermal(work, "fuse")
         thermal = work.pair.thermal
         assert thermal is not None
         measured = {"hot_delta_k": hot_delta_counts(thermal.image) * plane.kelvin_per_count}
         work.mark("routing")
-        if "screen" in self._outputs:
-            self._run(work, "screen")
-            logit = float(self._outputs["screen"]["score"].flat[0])
+        if SCREEN_GRAPH in self._outputs:
+            self._run(work, SCREEN_GRAPH)
+            logit = float(self._outputs[SCREEN_GRAPH]["screen"].flat[0])
             measured["screen_score"] = float(1.0 / (1.0 + np.exp(-np.clip(logit, -60, 60))))
         return measured
 
-    def _measure_rgb(self, work: _Work) -> dict[str, float]:
+    def _measure_rgb(self, work: _Work) -> dict[str, Any]:
         """Runs the RGB graph and condenses its detections to one confidence."""
         self._run_rgb(work)
         work.rgb_candidates = self._decode(work, "rgb")
@@ -271,7 +274,7 @@ class Detector:
 
     def _answer_single(self, work: _Work) -> FrameResult:
         (name,) = self._inputs
-        pictures = self._inputs[name].meanings
+        pictures = set(self._inputs[name].meanings)
         pair = work.pair
         for meaning, frame in (("rgb", pair.rgb), ("thermal", pair.thermal)):
             if meaning in pictures and frame is None:
@@ -285,11 +288,9 @@ class Detector:
             self._lay_thermal(work, name)
         self._run(work, name)
         candidates = self._decode(work, name)
-        route = {("rgb",): Route.RGB, ("thermal",): Route.THERMAL}.get(pictures, Route.FUSE)
+        route = Route.FUSE if len(pictures) == 2 else Route(*pictures)
         decision = Decision(route, Reason.ONLY_GRAPH)
-        signals = Signals(
-            "ok" if pair.rgb else "missing", "ok" if pair.thermal else "missing"
-        )
+        signals = Signals("ok" if pair.rgb else "missing", "ok" if pair.thermal else "missing")
         return self._result(work, decision, signals, candidates, "thermal" in pictures)
 
     # Stages ---------------------------------------------------------------------------------------
@@ -340,7 +341,7 @@ class Detector:
         thermal_consulted: bool,
     ) -> FrameResult:
         pair = work.pair
-        heat = ()
+        heat: tuple[BoxTemperatures | None, ...] = ()
         if work.plane is not None and pair.thermal is not None:
             heat = temperatures(pair.thermal, work.plane, candidates.xyxy)
         detections = Detections(
@@ -377,7 +378,7 @@ class Detector:
         else:
             frame_wh = self._registration(work).rgb_size_wh
         if frame_wh not in self._letterboxes:
-            self._letterboxes[frame_wh] = Letterbox.fit(frame_wh, self._manifest.input_wh)
+            self._letterboxes[frame_wh] = Letterbox.fit(frame_wh, self._input_wh)
         return self._letterboxes[frame_wh]
 
     def _registration(self, work: _Work) -> Registration:
@@ -396,7 +397,7 @@ class Detector:
             f"{self._manifest.name!r}."
         )
 
-    def _open_runner(self) -> GraphRunner:
+    def _open_runner(self) -> Runner:
         if self._runner is None:
             raise StateError(f"detector {self._manifest.name!r} is closed: load it again")
         return self._runner
@@ -509,6 +510,16 @@ def run_source(
         if on_result is not None:
             on_result(pair, result)
     return answered
+
+
+def _input_wh(manifest: Manifest) -> tuple[int, int]:
+    """Width and height in pixels of the pictures that the graphs read; RGB and thermal share one grid."""
+    sizes = {size for size in (manifest.rgb_size_wh, manifest.thermal_size_wh) if size is not None}
+    if len(sizes) != 1:
+        raise ConfigError(
+            f"engine {manifest.name!r}: RGB and thermal inputs must have one size, found {sorted(sizes)}"
+        )
+    return sizes.pop()
 
 
 def _route(name: Route | str) -> Route:

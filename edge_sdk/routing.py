@@ -185,7 +185,7 @@ def look_at_rgb(image: NDArray[np.uint8]) -> RgbLook:
     few = np.ascontiguousarray(image[::_SUBSAMPLE, ::_SUBSAMPLE])
     luma = few.reshape(-1, 3) @ _LUMA
     saturated = float(np.count_nonzero(luma >= _RGB_FULL_SCALE)) / luma.size
-    return RgbLook(float(luma.mean()), float(luma.std()), saturated, crc32(few))
+    return RgbLook(float(luma.mean()), float(luma.std()), saturated, crc32(few.tobytes()))
 
 
 def look_at_thermal(image: NDArray[np.uint16]) -> ThermalLook:
@@ -193,7 +193,7 @@ def look_at_thermal(image: NDArray[np.uint16]) -> ThermalLook:
     few = np.ascontiguousarray(image[::_SUBSAMPLE, ::_SUBSAMPLE])
     values = few.ravel()
     middle = np.partition(values, values.size // 2)[values.size // 2]
-    return ThermalLook(float(np.count_nonzero(values == middle)) / values.size, crc32(few))
+    return ThermalLook(float(np.count_nonzero(values == middle)) / values.size, crc32(few.tobytes()))
 
 
 def hot_delta_counts(image: NDArray[np.uint16]) -> float:
@@ -215,8 +215,9 @@ def frame_confidence(scores: NDArray[np.float32], rule: str) -> float:
     """Condenses the scores [n] of the reported RGB detections to one confidence, 0 when there are none."""
     if len(scores) == 0:
         return 0.0
-    condense = {"max": np.max, "mean": np.mean, "min": np.min}[rule]
-    return float(condense(scores))
+    if rule == "max":
+        return float(scores.max())
+    return float(scores.mean() if rule == "mean" else scores.min())
 
 
 def measure_health(
@@ -243,10 +244,7 @@ def measure_health(
         rgb_health = "saturated"
     if thermal is None:
         thermal_health = "missing"
-    elif (
-        _repeats(thermal.fingerprint, state.thermal_fingerprint, state.thermal_repeats)
-        >= gate.frozen_after
-    ):
+    elif _repeats(thermal.fingerprint, state.thermal_fingerprint, state.thermal_repeats) >= gate.frozen_after:
         thermal_health = "frozen"
     elif thermal.uniform_share >= gate.saturated_share:
         thermal_health = "saturated"
@@ -340,9 +338,7 @@ def advance(
     if thermal is not None:
         new = replace(
             new,
-            thermal_repeats=_repeats(
-                thermal.fingerprint, state.thermal_fingerprint, state.thermal_repeats
-            ),
+            thermal_repeats=_repeats(thermal.fingerprint, state.thermal_fingerprint, state.thermal_repeats),
             thermal_fingerprint=thermal.fingerprint,
         )
     return new

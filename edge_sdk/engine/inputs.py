@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_sdk.engine.manifest import GraphSpec, Normalisation
 from edge_sdk.errors import ShapeError
-from edge_sdk.tensors import Normalisation, TensorSpec
+from edge_sdk.tensors import TensorSpec
 
 __all__ = ["IMAGE_CHANNELS", "GraphInputs"]
 
@@ -24,19 +25,19 @@ class GraphInputs:
     four-channel input has a staging picture, allocated once, and is converted by `commit`.
 
     Arguments:
-        specs: the graph's inputs; those that are no images are left alone.
+        graph: the graph; inputs that are no images are left alone.
         array_of: input name -> its bound array.
 
     Raises:
         ShapeError: an image input is not [1, h, w, channels] or [1, channels, h, w].
     """
 
-    def __init__(self, specs: Sequence[TensorSpec], array_of: Callable[[str], NDArray[Any]]) -> None:
+    def __init__(self, graph: GraphSpec, array_of: Callable[[str], NDArray[Any]]) -> None:
         self._pictures: dict[str, NDArray[np.uint8]] = {}
         self._commits: list[Callable[[], None]] = []
-        for spec in specs:
+        for spec in graph.inputs:
             if spec.meaning in IMAGE_CHANNELS:
-                self._add(spec, array_of(spec.name))
+                self._add(spec, array_of(spec.name), graph.normalisations.get(spec.name, Normalisation()))
 
     @property
     def meanings(self) -> tuple[str, ...]:
@@ -55,38 +56,39 @@ class GraphInputs:
         for convert in self._commits:
             convert()
 
-    def _add(self, spec: TensorSpec, bound: NDArray[Any]) -> None:
+    def _add(self, spec: TensorSpec, bound: NDArray[Any], wanted: Normalisation) -> None:
         channels = IMAGE_CHANNELS[spec.meaning]
         chw = spec.layout == "nchw"
         height, width = (spec.shape[2], spec.shape[3]) if chw else (spec.shape[1], spec.shape[2])
         expected = (1, channels, height, width) if chw else (1, height, width, channels)
         if spec.shape != expected:
-            raise ShapeError(f"input {spec.name!r}", f"{list(expected)} ({spec.layout})", f"{list(spec.shape)}")
+            raise ShapeError(
+                f"input {spec.name!r}", f"{list(expected)} ({spec.layout})", f"{list(spec.shape)}"
+            )
         if spec.dtype == "uint8" and not chw and channels != 4:
             self._pictures[spec.meaning] = bound[0] if channels == 3 else bound[0, :, :, 0]
             return
         # Planes of the bound tensor, one a channel, whatever its layout.
         planes = [bound[0, index] if chw else bound[0, :, :, index] for index in range(channels)]
         if channels != 1:
-            self._stage("rgb", np.zeros((height, width, 3), np.uint8), spec, planes[:3], 0)
+            rgb = np.zeros((height, width, 3), np.uint8)
+            self._stage("rgb", rgb, planes[:3], _factors(wanted, range(3)))
         if channels != 3:
             thermal = np.zeros((height, width, 1), np.uint8)
-            self._stage("thermal", thermal, spec, planes[-1:], channels - 1)
+            self._stage("thermal", thermal, planes[-1:], _factors(wanted, range(channels - 1, channels)))
 
     def _stage(
         self,
         meaning: str,
         picture: NDArray[np.uint8],
-        spec: TensorSpec,
         planes: list[NDArray[Any]],
-        first_channel: int,
+        factors: list[tuple[np.float32, np.float32]],
     ) -> None:
         self._pictures[meaning] = picture if picture.shape[2] == 3 else picture[:, :, 0]
-        factors = [_factor(spec, first_channel + index) for index in range(len(planes))]
 
         def convert() -> None:
             for index, (plane, (slope, shift)) in enumerate(zip(planes, factors, strict=True)):
-                if spec.dtype == "uint8":
+                if plane.dtype == np.uint8:
                     np.copyto(plane, picture[:, :, index])
                 else:
                     np.multiply(picture[:, :, index], slope, out=plane, casting="unsafe")
@@ -95,9 +97,11 @@ class GraphInputs:
         self._commits.append(convert)
 
 
-def _factor(spec: TensorSpec, channel: int) -> tuple[np.float32, np.float32]:
-    """(value * scale - mean) / std, as slope and shift."""
-    wanted = spec.normalisation or Normalisation()
-    mean = wanted.mean[channel if len(wanted.mean) > 1 else 0]
-    std = wanted.std[channel if len(wanted.std) > 1 else 0]
-    return np.float32(wanted.scale / std), np.float32(-mean / std)
+def _factors(wanted: Normalisation, channels: range) -> list[tuple[np.float32, np.float32]]:
+    """(value * scale - mean) / std of each channel, as slope and shift."""
+    factors = []
+    for channel in channels:
+        mean = wanted.mean[channel if len(wanted.mean) > 1 else 0]
+        std = wanted.std[channel if len(wanted.std) > 1 else 0]
+        factors.append((np.float32(wanted.scale / std), np.float32(-mean / std)))
+    return factors

@@ -1,0 +1,86 @@
+"""Runs the whole check on this Python, and the tests on 3.10 and 3.12 where those are present.
+
+    python3 tests/matrix.py
+
+Standard library only. Ends with one line a Python that says what ran, or that it is not here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+WANTED = ("3.10", "3.12")
+"""JetPack 6 and JetPack 7."""
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> int:
+    """Returns the exit status: 0 when all that could run has passed."""
+    os.chdir(ROOT)
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    report: list[tuple[str, str]] = []
+    failed = False
+    for version in dict.fromkeys((here, *WANTED)):
+        python = sys.executable if version == here else _find(version)
+        if python is None:
+            report.append((version, "not on this machine: not tested"))
+            continue
+        start = time.monotonic()
+        status = _check(python, version, whole=version == here)
+        failed |= status != 0
+        verdict = "passed" if status == 0 else f"FAILED (status {status})"
+        report.append((version, f"{verdict} in {time.monotonic() - start:.0f} s"))
+    for version, verdict in report:
+        print(f"Python {version}: {verdict}")
+    return int(failed)
+
+
+def _check(python: str, version: str, whole: bool) -> int:
+    venv = f".venv-{version}"
+    print(f"== Python {version}", flush=True)
+    setup = [python, "tests/setup_venv.py", venv, "-e", ".[test]"]
+    if status := subprocess.run(setup, check=False).returncode:
+        return status
+    tools = Path(venv, "bin")
+    steps = [[str(tools / "python"), "-m", "pytest", "-q"]]
+    if whole:
+        steps = [
+            [str(tools / "ruff"), "format", "--check", "."],
+            [str(tools / "ruff"), "check", "."],
+            [str(tools / "mypy")],
+            *steps,
+        ]
+    for step in steps:
+        print("-- " + " ".join(step), flush=True)
+        if status := subprocess.run(step, check=False).returncode:
+            return status
+    return 0
+
+
+def _find(version: str) -> str | None:
+    """Looks on PATH and among pyenv's versions for an interpreter that really starts."""
+    candidates = [shutil.which(f"python{version}")]
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    candidates += [str(path) for path in sorted(pyenv.glob(f"{version}.*/bin/python{version}"))]
+    for candidate in candidates:
+        if candidate is None:
+            continue
+        probe = subprocess.run(
+            [candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        if probe.returncode == 0 and probe.stdout.strip() == version:
+            return candidate
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

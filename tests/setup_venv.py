@@ -1,0 +1,73 @@
+"""Makes a virtual environment and installs into it, on a machine that has nothing but Python.
+
+    python3 tests/setup_venv.py VENV [pip install arguments]
+
+Standard library only, Python 3.10 and later. Mends the two things a bare Debian or Ubuntu lacks:
+the `venv` module's pip (package python3-venv), and the window libraries that the wheel of
+opencv-python links against (there opencv-python-headless serves; it is the same module).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+OLDEST = (3, 10)
+
+
+def main(venv: Path, install: list[str]) -> None:
+    """Makes the environment if need be, installs, and checks that OpenCV can be imported."""
+    if sys.version_info < OLDEST:
+        sys.exit(f"Python {'.'.join(map(str, OLDEST))} or later is needed; this is {sys.version.split()[0]}")
+    python = venv / "bin" / "python"
+    if not python.exists() or not _has_pip(python):
+        _make(venv)
+    _run([python, "-m", "pip", "install", "--quiet", "--upgrade", "pip"])
+    _run([python, "-m", "pip", "install", "--quiet", *install])
+    if not _imports(python, "cv2"):
+        print("opencv-python cannot load its window libraries here: using opencv-python-headless")
+        _run([python, "-m", "pip", "uninstall", "--quiet", "--yes", "opencv-python"])
+        _run([python, "-m", "pip", "install", "--quiet", "opencv-python-headless>=4.9"])
+        if not _imports(python, "cv2"):
+            sys.exit("OpenCV cannot be imported; run: " f"{python} -c 'import cv2'")
+
+
+def _make(venv: Path) -> None:
+    print(f"making {venv} with Python {sys.version.split()[0]}")
+    shutil.rmtree(venv, ignore_errors=True)
+    if subprocess.run([sys.executable, "-m", "venv", str(venv)], check=False).returncode == 0:
+        return
+    package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+    apt = shutil.which("apt-get")
+    if apt is None or os.geteuid() != 0:
+        sys.exit(f"Python's venv module lacks pip. Run: sudo apt-get install {package}; then try again.")
+    print(f"installing {package}")
+    _run([apt, "update", "-qq"])
+    _run([apt, "install", "-y", "-qq", package])
+    shutil.rmtree(venv, ignore_errors=True)
+    _run([sys.executable, "-m", "venv", str(venv)])
+
+
+def _has_pip(python: Path) -> bool:
+    return _quiet([python, "-m", "pip", "--version"])
+
+
+def _imports(python: Path, module: str) -> bool:
+    return _quiet([python, "-c", f"import {module}"])
+
+
+def _quiet(command: list[str | Path]) -> bool:
+    return subprocess.run(command, check=False, capture_output=True).returncode == 0
+
+
+def _run(command: list[str | Path]) -> None:
+    status = subprocess.run(command, check=False).returncode
+    if status:
+        sys.exit(status)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])
