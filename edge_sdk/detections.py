@@ -14,7 +14,7 @@ from edge_sdk.errors import ConfigError, ShapeError
 if TYPE_CHECKING:
     import supervision
 
-__all__ = ["BoxTemperatures", "Detection", "Detections"]
+__all__ = ["BoxTemperatures", "Detection", "Detections", "box_iou"]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Detections:
             raise ShapeError(
                 "Detections.temperatures", f"{count} entries or none", f"{len(self.temperatures)}"
             )
-        if count and not (0 <= self.class_ids.min() and self.class_ids.max() < len(self.class_names)):
+        if count and not (self.class_ids.min() >= 0 and self.class_ids.max() < len(self.class_names)):
             raise ShapeError(
                 "Detections.class_ids",
                 f"0 - {len(self.class_names) - 1}",
@@ -137,9 +137,7 @@ class Detections:
         )
 
     @classmethod
-    def from_supervision(
-        cls, detections: supervision.Detections, class_names: Sequence[str]
-    ) -> Detections:
+    def from_supervision(cls, detections: supervision.Detections, class_names: Sequence[str]) -> Detections:
         """Converts from `supervision.Detections`.
 
         Copies: yes. A missing confidence becomes 1.0. Order is kept.
@@ -213,3 +211,14 @@ class Detections:
             np.asarray(class_ids, np.int64),
             tuple(class_names),
         )
+
+
+def box_iou(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Intersection over union of boxes [n, 4] with boxes [m, 4] (xyxy): [n, m], 0 - 1."""
+    low = np.maximum(first[:, None, :2], second[None, :, :2])
+    high = np.minimum(first[:, None, 2:], second[None, :, 2:])
+    overlap = np.prod(np.maximum(high - low, 0.0), axis=2)
+    areas = [np.prod(np.maximum(boxes[:, 2:] - boxes[:, :2], 0.0), axis=1) for boxes in (first, second)]
+    union = areas[0][:, None] + areas[1][None, :] - overlap
+    iou: NDArray[np.float32] = np.divide(overlap, union, out=np.zeros_like(overlap), where=union > 0)
+    return iou

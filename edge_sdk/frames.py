@@ -10,7 +10,17 @@ from numpy.typing import NDArray
 
 from edge_sdk.errors import ShapeError
 
-__all__ = ["FramePair", "Registration", "RgbFrame", "ThermalFrame", "ThermalUnit"]
+__all__ = [
+    "KELVIN_PER_CENTIKELVIN",
+    "FramePair",
+    "Registration",
+    "RgbFrame",
+    "ThermalFrame",
+    "ThermalPlane",
+    "ThermalUnit",
+]
+
+KELVIN_PER_CENTIKELVIN = 0.01
 
 
 class ThermalUnit(str, Enum):
@@ -126,6 +136,21 @@ class Registration:
         to_rgb = _resize_matrix(self.rgb_size_wh, rgb_size_wh)
         from_thermal = np.linalg.inv(_resize_matrix(self.thermal_size_wh, thermal_size_wh))
         return to_rgb @ np.asarray(self.homography, dtype=np.float64) @ from_thermal
+
+
+@dataclass(frozen=True, eq=False)
+class ThermalPlane:
+    """What is known of a thermal frame after it was laid on the network's input.
+
+    Attributes:
+        median: the frame's median in counts.
+        kelvin_per_count: what a count is worth (see `Radiometry.kelvin_per_count`).
+        to_input: 3x3, thermal coordinates to input coordinates.
+    """
+
+    median: int
+    kelvin_per_count: float
+    to_input: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

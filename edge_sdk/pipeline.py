@@ -18,17 +18,17 @@ import numpy as np
 
 from edge_sdk.buffers import BufferSpec, HostPool
 from edge_sdk.clock import Clock, MonotonicClock
-from edge_sdk.detections import BoxTemperatures, Detections
+from edge_sdk.detections import BoxTemperatures, Detections, box_iou
 from edge_sdk.devices import DeviceChoice, open_runner
 from edge_sdk.engine.bundle import Bundle, load_bundle
 from edge_sdk.engine.inputs import GraphInputs
 from edge_sdk.engine.manifest import FEATURES, SCREEN_GRAPH, Manifest
 from edge_sdk.engine.runner import Runner
 from edge_sdk.errors import ConfigError, SourceError, StateError
-from edge_sdk.frames import FramePair, Registration
+from edge_sdk.frames import FramePair, Registration, ThermalPlane
 from edge_sdk.measurements import FrameResult, Reason, Route, Signals
-from edge_sdk.postprocess import Candidates, box_iou, decode, temperatures
-from edge_sdk.preprocess import Letterbox, ThermalPlane, rgb_into, thermal_into
+from edge_sdk.postprocess import Candidates, decode, temperatures
+from edge_sdk.preprocess import Letterbox, rgb_into, thermal_into
 from edge_sdk.report.running import DetectorStats, RunningStats
 from edge_sdk.routing import (
     Decision,

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_sdk.detections import BoxTemperatures
+from edge_sdk.detections import BoxTemperatures, box_iou
 from edge_sdk.errors import ConfigError, ShapeError
-from edge_sdk.frames import ThermalFrame, ThermalUnit
-from edge_sdk.preprocess import ThermalPlane
-from edge_sdk.radiometry import KELVIN_PER_CENTIKELVIN
+from edge_sdk.frames import KELVIN_PER_CENTIKELVIN, ThermalFrame, ThermalPlane, ThermalUnit
 
-__all__ = ["Candidates", "DecodeSpec", "box_iou", "decode", "decode_grid", "suppress", "temperatures"]
+__all__ = ["Candidates", "DecodeSpec", "decode", "decode_grid", "suppress", "temperatures"]
 
 DECODE_KINDS = ("grid", "yolo", "boxes")
 BOX_ENCODINGS = ("linear", "exp")
@@ -31,7 +29,8 @@ class DecodeSpec:
 
     Attributes:
         kind: "grid": anchor-free, outputs meaning "scores" (logits [1, classes, rows, columns]) and
-            "boxes" (distances to left, top, right, bottom from the cell centre, in strides, [1, 4, rows, columns]).
+            "boxes" (distances from the cell centre to left, top, right and bottom, in strides,
+            [1, 4, rows, columns]).
             "yolo": one output meaning "predictions", [1, 4 + classes, n] or [1, n, 4 + classes]:
             centre x, centre y, width, height in input pixels, then probabilities.
             "boxes": outputs meaning "boxes" [1, n, 4] (xyxy in input pixels), "scores" [1, n]
@@ -75,7 +74,7 @@ class Candidates(NamedTuple):
 
 
 def decode(
-    spec: DecodeSpec, graph: str, class_names: tuple[str, ...], outputs: Mapping[str, NDArray[np.generic]]
+    spec: DecodeSpec, graph: str, class_names: tuple[str, ...], outputs: Mapping[str, NDArray[Any]]
 ) -> Candidates:
     """Reads a graph's outputs.
 
@@ -167,17 +166,6 @@ def suppress(found: Candidates, nms_iou: float, max_detections: int) -> Candidat
             alive[index + 1 :] &= ~rivals[index, index + 1 :]
     keep = np.flatnonzero(alive)[:max_detections]
     return Candidates(xyxy[keep], scores[keep], class_ids[keep])
-
-
-def box_iou(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Intersection over union of boxes [n, 4] with boxes [m, 4] (xyxy): [n, m], 0 - 1."""
-    low = np.maximum(first[:, None, :2], second[None, :, :2])
-    high = np.minimum(first[:, None, 2:], second[None, :, 2:])
-    overlap = np.prod(np.maximum(high - low, 0.0), axis=2)
-    areas = [np.prod(np.maximum(boxes[:, 2:] - boxes[:, :2], 0.0), axis=1) for boxes in (first, second)]
-    union = areas[0][:, None] + areas[1][None, :] - overlap
-    iou: NDArray[np.float32] = np.divide(overlap, union, out=np.zeros_like(overlap), where=union > 0)
-    return iou
 
 
 def temperatures(
@@ -273,12 +261,10 @@ def _decode_boxes(
         )
     class_ids = labels[0].astype(np.int64)
     keep = (scores[0].astype(np.float32) >= score_min) & (class_ids >= 0) & (class_ids < classes)
-    return Candidates(
-        boxes[0][keep].astype(np.float32), scores[0][keep].astype(np.float32), class_ids[keep]
-    )
+    return Candidates(boxes[0][keep].astype(np.float32), scores[0][keep].astype(np.float32), class_ids[keep])
 
 
-def _output(outputs: Mapping[str, NDArray[np.generic]], meaning: str) -> NDArray[np.generic]:
+def _output(outputs: Mapping[str, NDArray[Any]], meaning: str) -> NDArray[np.generic]:
     if meaning not in outputs:
         raise ShapeError("graph outputs", f"one that means {meaning!r}", f"{sorted(outputs)}")
     return outputs[meaning]

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_sdk.errors import ShapeError
-from edge_sdk.frames import Registration, ThermalFrame
+from edge_sdk.frames import Registration, ThermalFrame, ThermalPlane
 from edge_sdk.radiometry import Radiometry, median_counts
 
-__all__ = ["Letterbox", "ThermalPlane", "rgb_into", "thermal_into"]
+__all__ = ["Letterbox", "rgb_into", "thermal_into"]
 
 _PAD_RGB = 114
 """Grey of the bars beside a letterboxed picture."""
@@ -62,21 +62,6 @@ class Letterbox:
         limit = np.array(self.frame_wh * 2, dtype=np.float32)
         clipped: NDArray[np.float32] = np.clip(boxes, 0, limit)
         return clipped
-
-
-@dataclass(frozen=True, eq=False)
-class ThermalPlane:
-    """What is known of a thermal frame after it was laid on the network's input.
-
-    Attributes:
-        median: the frame's median in counts.
-        kelvin_per_count: what a count is worth (see `Radiometry.kelvin_per_count`).
-        to_input: 3x3, thermal coordinates to input coordinates.
-    """
-
-    median: int
-    kelvin_per_count: float
-    to_input: NDArray[np.float64]
 
 
 def rgb_into(image: NDArray[np.uint8], letterbox: Letterbox, out: NDArray[np.uint8]) -> None:

@@ -18,11 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_sdk.errors import ShapeError
-from edge_sdk.frames import ThermalUnit
+from edge_sdk.frames import KELVIN_PER_CENTIKELVIN, ThermalUnit
 
-__all__ = ["KELVIN_PER_CENTIKELVIN", "Radiometry", "median_counts", "noise_counts"]
-
-KELVIN_PER_CENTIKELVIN = 0.01
+__all__ = ["Radiometry", "median_counts", "noise_counts"]
 
 _SUBSAMPLE = 4
 """Every 4th pixel in both directions serves the median: within 0.02 K of the full one."""
