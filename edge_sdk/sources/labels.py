@@ -1,0 +1,171 @@
+"""Label files beside the pairs of a rendered data set or clip: ground truth and per-pair registration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edge_sdk.errors import ConfigError, ShapeError
+from edge_sdk.frames import Registration
+
+__all__ = ["FrameLabels", "GroundTruth", "load_json", "load_labels", "registration_from"]
+
+HOMOGRAPHY_KEY = "homography_thermal_to_rgb"
+
+_HALF_PIXEL = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1.0]])
+"""From coordinates that put the first pixel's centre at 0 to those that put it at 0.5."""
+
+
+@dataclass(frozen=True)
+class GroundTruth:
+    """One object that is truly there.
+
+    Attributes:
+        class_name: its class.
+        box_xyxy: left, top, right, bottom in pixels of the RGB frame (corner of the first pixel at 0).
+        rgb_visible, thermal_visible: whether the frame of that camera shows it at all.
+        delta_k: how much hotter it is than it should be, in kelvin, or None where that is not its fault.
+    """
+
+    class_name: str
+    box_xyxy: tuple[float, float, float, float]
+    rgb_visible: bool
+    thermal_visible: bool
+    delta_k: float | None = None
+
+
+@dataclass(frozen=True)
+class FrameLabels:
+    """What a label file says of its pair.
+
+    Attributes:
+        objects: the ground truth.
+        light: "day", "dusk", "night" or another word of the data set; "" where it says nothing.
+        homography: 3x3 thermal to RGB in the coordinates of `Registration`, or None.
+        depth_m: the distance at which the homography holds, in metres, or None.
+    """
+
+    objects: tuple[GroundTruth, ...]
+    light: str = ""
+    homography: tuple[tuple[float, float, float], ...] | None = None
+    depth_m: float | None = None
+
+
+def load_labels(path: Path) -> FrameLabels:
+    """Reads one label file.
+
+    Raises:
+        ConfigError: it is no JSON object, or an entry lacks its class or box.
+    """
+    content = load_json(path)
+    try:
+        objects = tuple(_ground_truth(entry) for entry in content.get("labels", content.get("objects", ())))
+        return FrameLabels(
+            objects,
+            str(content.get("light", "")),
+            homography_in(content, path),
+            _number(content.get("depth_m", content.get("plane_depth_m"))),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"{path}: not a label file of this SDK: {error!r}") from None
+
+
+def homography_in(content: Mapping[str, Any], path: Path) -> tuple[tuple[float, float, float], ...] | None:
+    """Returns the 3x3 that a JSON object holds, in the coordinates of `Registration`, or None.
+
+    `pixel_convention` says what the file's numbers mean: "corner" (the default, the outer corner of the
+    first pixel is 0) or "centre" (OpenCV's: its centre is 0).
+    """
+    if content.get(HOMOGRAPHY_KEY) is None:
+        return None
+    matrix = np.asarray(content[HOMOGRAPHY_KEY], dtype=np.float64)
+    if matrix.shape != (3, 3) or not np.isfinite(matrix).all():
+        raise ConfigError(
+            f"{path}: {HOMOGRAPHY_KEY}: expected 3x3 finite numbers, found shape {list(matrix.shape)}"
+        )
+    convention = str(content.get("pixel_convention", "corner")).lower()
+    if "centre" in convention or "center" in convention:
+        matrix = _HALF_PIXEL @ matrix @ np.linalg.inv(_HALF_PIXEL)
+    elif "corner" not in convention:
+        raise ConfigError(f"{path}: pixel_convention: expected 'corner' or 'centre', found {convention!r}")
+    first, second, third = ((float(a), float(b), float(c)) for a, b, c in matrix)
+    return first, second, third
+
+
+def registration_from(
+    content: Mapping[str, Any],
+    path: Path,
+    origin: str,
+    rgb_size_wh: tuple[int, int] | None = None,
+    thermal_size_wh: tuple[int, int] | None = None,
+) -> Registration | None:
+    """Makes the registration a JSON object states, or None where it states none.
+
+    Arguments:
+        content: the object: `homography_thermal_to_rgb`, `rgb_size_wh`, `thermal_size_wh`, `depth_m`.
+        path: its file, for messages.
+        origin: for the record.
+        rgb_size_wh, thermal_size_wh: used where the object states no sizes.
+
+    Raises:
+        ConfigError: a malformed matrix, or sizes that nobody states.
+    """
+    matrix = homography_in(content, path)
+    if matrix is None:
+        return None
+    rgb_wh = _size(content, path, "rgb_size_wh") or rgb_size_wh
+    thermal_wh = _size(content, path, "thermal_size_wh") or thermal_size_wh
+    if rgb_wh is None or thermal_wh is None:
+        raise ConfigError(f"{path}: add rgb_size_wh and thermal_size_wh, [width, height] in pixels")
+    try:
+        return Registration(matrix, rgb_wh, thermal_wh, _number(content.get("depth_m")), origin)
+    except ShapeError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def load_json(path: Path) -> dict[str, Any]:
+    """Reads a JSON object from a file.
+
+    Raises:
+        ConfigError: no such file, no JSON, or another JSON type.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: expected a JSON object, found {type(content).__name__}")
+    return content
+
+
+def _ground_truth(entry: Mapping[str, Any]) -> GroundTruth:
+    left, top, right, bottom = (float(edge) for edge in entry["box_xyxy"])
+    return GroundTruth(
+        str(entry["class"]),
+        (left, top, right, bottom),
+        bool(entry.get("rgb_visible", True)),
+        bool(entry.get("thermal_visible", True)),
+        _number(entry.get("delta_k")),
+    )
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _size(content: Mapping[str, Any], path: Path, name: str) -> tuple[int, int] | None:
+    value = content.get(name)
+    if value is None:
+        return None
+    if not (isinstance(value, list) and len(value) == 2 and all(isinstance(n, int) and n > 0 for n in value)):
+        raise ConfigError(f"{path}: {name}: expected [width, height] in pixels, found {value!r}")
+    return value[0], value[1]

@@ -1,0 +1,217 @@
+"""A folder of pairs: `pairs:DIR?rgb=rgb&thermal=ir16`, files matched by stem."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edge_sdk.clock import Clock
+from edge_sdk.errors import ConfigError, FrameError
+from edge_sdk.frames import FramePair, RgbFrame, ThermalFrame, ThermalUnit
+from edge_sdk.sources.base import BaseSource, OnBad
+from edge_sdk.sources.decode import IMAGE_SUFFIXES, ImageReader
+from edge_sdk.sources.labels import FrameLabels, GroundTruth, load_labels
+from edge_sdk.sources.registration import RegistrationRule, load_sidecar
+from edge_sdk.sources.uri import SourceUri
+
+__all__ = ["PAIRS_OPTIONS", "PairsSource", "natural_key"]
+
+PAIRS_OPTIONS = ("rgb", "thermal", "unit", "registration", "partial", "sort")
+
+_ABSENT = "none"
+
+
+class PairsSource(BaseSource):
+    """RGB and thermal image files with equal stems in two sub-folders, in natural order of the stems.
+
+    Options of the URI:
+        rgb, thermal: the sub-folders, `rgb` and `thermal` by default; `none` for a camera there is not.
+        unit: `centikelvin` or `counts`; default: `thermal_unit` of `pairs.json`, else counts.
+        registration: `identity`, `bundle` or a JSON file; see `RegistrationRule` for the default.
+        partial: `allow` gives a pair whose partner file is missing with that side None; by default
+            (`refuse`) it is a bad frame.
+        sort: `natural` (2 before 10) or `name`.
+
+    `pairs.json` in the folder may state `thermal_unit`, `rgb_size_wh`, `thermal_size_wh`,
+    `homography_thermal_to_rgb`, `depth_m`, `pixel_convention` and `licence`. `labels/KEY.json` may
+    state the same homography for one pair, and ground truth.
+
+    Each image lies in a buffer that is written again once nobody holds it: keep a pair as long as you like.
+
+    Arguments:
+        uri: the URI, taken apart.
+        folder: the folder; by default the path of the URI.
+        on_bad, loop, clock: see `BaseSource`.
+
+    Raises:
+        ConfigError: a folder is missing, no pair matches, a stem has two files, a malformed sidecar.
+    """
+
+    def __init__(
+        self,
+        uri: SourceUri,
+        *,
+        folder: Path | None = None,
+        on_bad: OnBad = "raise",
+        loop: int = 1,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(uri.text, on_bad=on_bad, loop=loop, clock=clock)
+        self.folder = folder or Path(uri.path)
+        if not self.folder.is_dir():
+            raise ConfigError(f"{uri.text}: no folder {str(self.folder)!r}{_hint(uri)}")
+        self.sidecar = load_sidecar(self.folder)
+        unit = uri.choice("unit", (known.value for known in ThermalUnit))
+        self.unit = ThermalUnit(unit) if unit else self.sidecar.unit or ThermalUnit.COUNTS
+        self._allow_partial = uri.choice("partial", ("allow", "refuse")) == "allow"
+        self._rule = RegistrationRule(uri, self.folder, self.sidecar)
+        self._rgb, self._thermal = (_scan(uri, self.folder, camera) for camera in ("rgb", "thermal"))
+        by_name = uri.choice("sort", ("natural", "name")) == "name"
+        stems = self._rgb.files.keys() | self._thermal.files.keys()
+        self.keys: tuple[str, ...] = tuple(sorted(stems, key=None if by_name else natural_key))
+        self._refuse_no_pair(uri)
+        self._rgb_reader, self._thermal_reader = (
+            ImageReader(
+                camera, size, self.sidecar.path.name if size and self.sidecar.path else "the first frame"
+            )
+            for camera in ("rgb", "thermal")
+            for size in (self.sidecar.size_wh(camera),)
+        )
+        self._labels: dict[str, FrameLabels | None] = {}
+
+    def labels(self, key: str) -> tuple[GroundTruth, ...]:
+        """Returns the ground truth of a pair, from `labels/KEY.json`; nothing where it has none.
+
+        Raises:
+            ConfigError: no pair has this key, or its label file is malformed.
+        """
+        found = self.frame_labels(key)
+        return found.objects if found else ()
+
+    def frame_labels(self, key: str) -> FrameLabels | None:
+        """Returns all that `labels/KEY.json` says, or None where there is no such file."""
+        if key not in self._labels:
+            if key not in self._rgb.files and key not in self._thermal.files:
+                raise ConfigError(f"{self.uri}: no pair {key!r}")
+            path = self.folder / "labels" / f"{key}.json"
+            self._labels[key] = load_labels(path) if path.is_file() else None
+        return self._labels[key]
+
+    @property
+    def _pass_length(self) -> int:
+        return len(self.keys)
+
+    def _read(self, index: int) -> FramePair | None:
+        if index >= len(self.keys):
+            return None
+        key = self.keys[index]
+        rgb_path, thermal_path = self._partner(key, self._rgb), self._partner(key, self._thermal)
+        rgb = RgbFrame(self._rgb_reader.read(key, rgb_path)) if rgb_path else None
+        thermal = (
+            ThermalFrame(self._thermal_reader.read(key, thermal_path), self.unit) if thermal_path else None
+        )
+        try:
+            registration, notes = self._rule.choose(
+                rgb.size_wh if rgb else None,
+                thermal.size_wh if thermal else None,
+                lambda: self.frame_labels(key),
+            )
+        except ConfigError as error:
+            raise FrameError(key, str(error), fix="Or pass ?registration=identity or =bundle.") from None
+        return FramePair(key, rgb, thermal, registration, notes=notes)
+
+    def _partner(self, key: str, side: _Side) -> Path | None:
+        path = side.files.get(key)
+        if path is None and side.folder is not None and not self._allow_partial:
+            raise FrameError(
+                key,
+                f"no {side.camera} file of this name in {str(side.folder)!r}",
+                fix="Pass ?partial=allow to get such pairs with that side missing.",
+            )
+        return path
+
+    def _describe(self) -> dict[str, Any]:
+        return {
+            "kind": "pairs",
+            "rgb_files": len(self._rgb.files),
+            "thermal_files": len(self._thermal.files),
+            "ignored_files": self._rgb.ignored + self._thermal.ignored,
+            "rgb_size_wh": _as_list(self._rgb_reader.size_wh),
+            "thermal_size_wh": _as_list(self._thermal_reader.size_wh),
+            "thermal_unit": self.unit.value,
+            "registration": self._rule.origin,
+            "licences": list(self.sidecar.licences),
+        }
+
+    def _refuse_no_pair(self, uri: SourceUri) -> None:
+        rgb, thermal = self._rgb, self._thermal
+        if not self.keys:
+            places = " and ".join(f"{str(side.folder)!r}" for side in (rgb, thermal) if side.folder)
+            raise ConfigError(
+                f"{uri.text}: no image file in {places}. Read are: {', '.join(sorted(IMAGE_SUFFIXES))}"
+            )
+        both = rgb.folder is not None and thermal.folder is not None
+        if both and not self._allow_partial and not rgb.files.keys() & thermal.files.keys():
+            examples = [
+                next(iter(side.files.values())).name if side.files else "none" for side in (rgb, thermal)
+            ]
+            raise ConfigError(
+                f"{uri.text}: no file name occurs in both folders: {len(rgb.files)} RGB files (like "
+                f"{examples[0]!r}), {len(thermal.files)} thermal files (like {examples[1]!r}). "
+                "Files of a pair have the same name up to the suffix; ?thermal=none reads RGB alone"
+            )
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The files of one camera, by stem; `folder` is None for a camera that is not there."""
+
+    camera: str
+    folder: Path | None
+    files: dict[str, Path] = field(default_factory=dict)
+    ignored: int = 0
+
+
+def natural_key(stem: str) -> tuple[list[tuple[bool, int, str]], str]:
+    """Returns the sort key that puts `frame2` before `frame10`."""
+    parts = re.findall(r"[0-9]+|[^0-9]+", stem)
+    numbered = [(False, int(part), "") if part[0] in "0123456789" else (True, 0, part) for part in parts]
+    return numbered, stem
+
+
+def _scan(uri: SourceUri, root: Path, camera: str) -> _Side:
+    name = uri.option(camera, camera)
+    if name == _ABSENT:
+        return _Side(camera, None)
+    folder = root / name
+    if not folder.is_dir():
+        there = sorted(entry.name for entry in root.iterdir() if entry.is_dir())[:8]
+        raise ConfigError(
+            f"{uri.text}: no {camera} folder {str(folder)!r}. Sub-folders there: "
+            f"{', '.join(there) or 'none'}; name one with ?{camera}=NAME, "
+            f"or ?{camera}=none if there is no such camera"
+        )
+    files: dict[str, Path] = {}
+    ignored = 0
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or path.suffix.lower() not in IMAGE_SUFFIXES:
+            ignored += 1
+        elif path.stem in files:
+            raise ConfigError(
+                f"{uri.text}: two {camera} files for pair {path.stem!r}: {files[path.stem].name} "
+                f"and {path.name}. Remove one"
+            )
+        else:
+            files[path.stem] = path
+    return _Side(camera, folder, files, ignored)
+
+
+def _hint(uri: SourceUri) -> str:
+    raw = uri.text.partition(":")[2].partition("?")[0]
+    return f" (the URI's {raw!r} decoded; write % as %25)" if raw != uri.path and "%" in raw else ""
+
+
+def _as_list(size_wh: tuple[int, int] | None) -> list[int] | None:
+    return None if size_wh is None else list(size_wh)
