@@ -1,0 +1,101 @@
+"""Which device runs a bundle here: chosen once, and never in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edge_sdk.devices.machine import usable_cores
+from edge_sdk.engine.bundle import Bundle
+from edge_sdk.engine.null_runner import NullRunner
+from edge_sdk.engine.onnx_runner import CPU, CUDA, OnnxRunner
+from edge_sdk.engine.runner import Runner
+from edge_sdk.engine.tables import nearest
+from edge_sdk.errors import ConfigError, DeviceNotFoundError, ProviderFallbackError
+
+__all__ = ["DEVICES", "DeviceChoice", "open_runner"]
+
+DEVICES = ("auto", "cpu", "cuda", "tensorrt", "null")
+
+_NO_TENSORRT = "this version of edge-sdk has no TensorRT runner"
+
+
+@dataclass(frozen=True)
+class DeviceChoice:
+    """What was chosen and what was not, for the record.
+
+    Attributes:
+        device: "cpu", "cuda" or "null".
+        provider: what really loaded, as the runner reports it.
+        precision: of the graphs that run.
+        threads: within one graph on the CPU.
+        tried: pairs of (device, why it was not taken), in the order of trying.
+    """
+
+    device: str
+    provider: str
+    precision: str
+    threads: int
+    tried: tuple[tuple[str, str], ...] = ()
+
+
+def open_runner(
+    bundle: Bundle,
+    device: str = "auto",
+    *,
+    precision: str | None = None,
+    threads: int | None = None,
+    allow_fallback: Sequence[str] = (),
+) -> tuple[Runner, DeviceChoice]:
+    """Opens what runs a bundle on this machine.
+
+    Arguments:
+        bundle: as `load_bundle` returns it.
+        device: "cpu", "cuda", "tensorrt", "null" (runs nothing, to measure the harness), or "auto": the
+            first of tensorrt, cuda and cpu that loads. A device is tried by loading the bundle on it.
+        precision: "int8", "fp16", "fp32", or None for what the bundle ships to be run.
+        threads: within one graph on the CPU; None for the physical cores this process may use.
+        allow_fallback: execution providers that may run the graphs where the wanted one does not load.
+
+    Returns: the runner, which the caller closes, and the choice.
+
+    Raises:
+        ConfigError: no such device or precision.
+        DeviceNotFoundError: no device serves; says what was tried.
+        ProviderFallbackError: the device asked for does not load.
+        EngineError: as `OnnxRunner` raises it.
+    """
+    if device not in DEVICES:
+        raise ConfigError(
+            f"device {device!r}: expected {', '.join(DEVICES)}. {nearest(device, DEVICES)}".rstrip()
+        )
+    count = usable_cores() if threads is None else threads
+    shown = precision or next(iter(bundle.manifest.graphs.values())).precision
+    if device == "null":
+        null = NullRunner(bundle)
+        return null, DeviceChoice("null", null.provider, shown, count)
+    if device == "tensorrt":
+        raise DeviceNotFoundError(
+            "tensorrt",
+            [("tensorrt", _NO_TENSORRT)],
+            "Use device='cuda' (ONNX Runtime on the GPU), 'cpu' or 'auto'.",
+        )
+    tried: list[tuple[str, str]] = [("tensorrt", _NO_TENSORRT)] if device == "auto" else []
+    for name, provider in (("cuda", CUDA), ("cpu", CPU)):
+        if device not in ("auto", name):
+            continue
+        allowed = allow_fallback if device == name else ()
+        try:
+            runner = OnnxRunner(
+                bundle, provider=provider, precision=precision, threads=count, allow_fallback=allowed
+            )
+        except ProviderFallbackError as error:
+            if device == name:
+                raise
+            tried.append((name, str(error)))
+            continue
+        taken = "cpu" if runner.provider == CPU else name
+        if taken != name:
+            tried.append((name, f"{provider} did not load; {runner.provider} was allowed by name"))
+        return runner, DeviceChoice(taken, runner.provider, shown, count, tuple(tried))
+    raise DeviceNotFoundError(device, tried)
