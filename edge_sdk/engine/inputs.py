@@ -14,15 +14,17 @@ from edge_sdk.tensors import TensorSpec
 
 __all__ = ["IMAGE_CHANNELS", "GraphInputs"]
 
-IMAGE_CHANNELS = {"rgb": 3, "thermal": 1, "rgb+thermal": 4}
-"""Meaning of an image input -> its channels. In "rgb+thermal" the fourth channel is thermal."""
+IMAGE_CHANNELS: dict[str, tuple[int, ...]] = {"rgb": (3,), "thermal": (1, 3), "rgb+thermal": (4,)}
+"""Meaning of an image input -> its channels. In "rgb+thermal" the fourth channel is thermal; a
+thermal picture of three channels has the same value in each."""
 
 
 class GraphInputs:
     """Lays pictures into a graph's bound image inputs.
 
-    A single uint8 NHWC picture is written straight into the bound memory. A float, NCHW or
-    four-channel input has a staging picture, allocated once, and is converted by `commit`.
+    A uint8 NHWC picture is written straight into the bound memory. A float or NCHW input, thermal in
+    three channels and RGB with thermal in four have a staging picture, allocated once, which
+    `commit` converts: slower.
 
     Arguments:
         graph: the graph; inputs that are no images are left alone.
@@ -57,25 +59,28 @@ class GraphInputs:
             convert()
 
     def _add(self, spec: TensorSpec, bound: NDArray[Any], wanted: Normalisation) -> None:
-        channels = IMAGE_CHANNELS[spec.meaning]
         chw = spec.layout == "nchw"
+        channels = spec.shape[1 if chw else -1]
+        if channels not in IMAGE_CHANNELS[spec.meaning]:
+            channels = IMAGE_CHANNELS[spec.meaning][0]
         height, width = (spec.shape[2], spec.shape[3]) if chw else (spec.shape[1], spec.shape[2])
         expected = (1, channels, height, width) if chw else (1, height, width, channels)
         if spec.shape != expected:
             raise ShapeError(
                 f"input {spec.name!r}", f"{list(expected)} ({spec.layout})", f"{list(spec.shape)}"
             )
-        if spec.dtype == "uint8" and not chw and channels != 4:
+        if spec.dtype == "uint8" and not chw and (spec.meaning, channels) in (("rgb", 3), ("thermal", 1)):
             self._pictures[spec.meaning] = bound[0] if channels == 3 else bound[0, :, :, 0]
             return
         # Planes of the bound tensor, one a channel, whatever its layout.
         planes = [bound[0, index] if chw else bound[0, :, :, index] for index in range(channels)]
-        if channels != 1:
+        if spec.meaning != "thermal":
             rgb = np.zeros((height, width, 3), np.uint8)
             self._stage("rgb", rgb, planes[:3], _factors(wanted, range(3)))
-        if channels != 3:
+        if spec.meaning != "rgb":
+            first = 3 if channels == 4 else 0
             thermal = np.zeros((height, width, 1), np.uint8)
-            self._stage("thermal", thermal, planes[-1:], _factors(wanted, range(channels - 1, channels)))
+            self._stage("thermal", thermal, planes[first:], _factors(wanted, range(first, channels)))
 
     def _stage(
         self,
@@ -88,10 +93,11 @@ class GraphInputs:
 
         def convert() -> None:
             for index, (plane, (slope, shift)) in enumerate(zip(planes, factors, strict=True)):
+                pixels = picture[:, :, min(index, picture.shape[2] - 1)]
                 if plane.dtype == np.uint8:
-                    np.copyto(plane, picture[:, :, index])
+                    np.copyto(plane, pixels)
                 else:
-                    np.multiply(picture[:, :, index], slope, out=plane, casting="unsafe")
+                    np.multiply(pixels, slope, out=plane, casting="unsafe")
                     np.add(plane, shift, out=plane, casting="unsafe")
 
         self._commits.append(convert)
