@@ -204,9 +204,7 @@ class ProviderFallbackError(EngineError):
     def __init__(self, wanted: str, loaded: Sequence[str], fix: str = "") -> None:
         self.wanted, self.loaded = wanted, tuple(loaded)
         super().__init__(
-            _with_fix(
-                f"asked for {wanted}, ONNX Runtime loaded {', '.join(loaded) or 'nothing'}", fix
-            )
+            _with_fix(f"asked for {wanted}, ONNX Runtime loaded {', '.join(loaded) or 'nothing'}", fix)
         )
 
 

@@ -109,9 +109,7 @@ class FrameResult:
     @property
     def latency_ns(self) -> int:
         """Time from the pair in memory to the result, in nanoseconds; reading it is not in it."""
-        return sum(
-            elapsed for stage, elapsed in self.stage_ns.items() if stage not in ("source", "pairing")
-        )
+        return sum(elapsed for stage, elapsed in self.stage_ns.items() if stage not in ("source", "pairing"))
 
     @property
     def latency_ms(self) -> float:

@@ -97,6 +97,4 @@ class RunningStats:
                 max_ms=float(latency_ms.max()),
                 engine_p50_ms=float(np.percentile(engine_ms, 50)),
             )
-        return DetectorStats(
-            total, routes, dict(self._reasons), self._audits, self._audit_misses, provider
-        )
+        return DetectorStats(total, routes, dict(self._reasons), self._audits, self._audit_misses, provider)
