@@ -1,0 +1,1 @@
+"""Networks of this project: how they are trained, exported and checked."""

@@ -1,0 +1,1 @@
+"""The recipe that makes the engines: data set, training, export."""

@@ -1,0 +1,1 @@
+"""Renders a world as registered RGB + radiometric thermal pairs with labels."""
