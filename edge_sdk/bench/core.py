@@ -1,0 +1,215 @@
+"""The benchmark of the main job: what the SDK costs beside its engine, and what routing saves.
+
+Everything compared is measured in one run, turn by turn, and given as a ratio: the machine's own
+noise falls on both sides.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+from typing import Any
+
+from edge_sdk.bench.clip import LabelledClip
+from edge_sdk.devices import machine_facts
+from edge_sdk.engine.plain import PlainSessions
+from edge_sdk.measurements import FrameResult, Route
+from edge_sdk.pipeline import Detector, load
+
+__all__ = ["BenchReport", "run_core"]
+
+_START_RUNS = 5
+
+
+@dataclass
+class BenchReport:
+    """Figures by name, and the conditions of each."""
+
+    figures: dict[str, float] = field(default_factory=dict)
+    conditions: dict[str, str] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, name: str, figure: float, conditions: str) -> None:
+        """Adds one figure."""
+        self.figures[name] = figure
+        self.conditions[name] = conditions
+
+    def to_json(self) -> dict[str, Any]:
+        """Figures at the top level, conditions under the same names in `conditions`."""
+        return {
+            "schema": "edge-sdk/bench",
+            "schema_version": 1,
+            **{name: round(figure, 5) for name, figure in self.figures.items()},
+            "conditions": self.conditions,
+            "details": self.details,
+            "machine": machine_facts(),
+        }
+
+
+def run_core(
+    engine: str,
+    clip: LabelledClip,
+    *,
+    threads: int | None = None,
+    repeats: int = 3,
+    step: Callable[[str], None] = lambda name: None,
+) -> BenchReport:
+    """Measures all figures of the main job.
+
+    Arguments:
+        engine: a fusion bundle with an fp32 twin.
+        clip: what it runs on.
+        threads: CPU threads of a graph.
+        repeats: turns of each side of a comparison.
+        step: called with the name of each part as it begins.
+    """
+    report = BenchReport()
+    step("start-up")
+    _start_up(report, engine, clip.uri)
+    step("harness")
+    _harness(report, engine, clip)
+    with (
+        load(engine, device="cpu", threads=threads) as detector,
+        load(engine, device="cpu", precision="fp32", threads=threads) as fp32,
+    ):
+        where = (
+            f"{detector.provider}, {detector.choice.threads} threads, {clip.uri}, "
+            f"{len(clip.pairs)} frames x {repeats} turns"
+        )
+        step("gated against always fused")
+        routes = _gated(report, detector, clip, repeats, where)
+        step("pipeline against bare session.run")
+        _bare(report, detector, clip, routes, repeats, where)
+        step("int8 against fp32")
+        _precision(report, detector, fp32, clip, repeats, where)
+    return report
+
+
+def _pass(detector: Detector, clip: LabelledClip, force: Route | None = None) -> list[FrameResult]:
+    detector.reset()
+    return [detector(pair, force=force) for pair in clip.pairs]
+
+
+def _engine_ns(results: Iterable[FrameResult]) -> int:
+    return sum(sum(result.engine_ns.values()) for result in results)
+
+
+def _start_up(report: BenchReport, engine: str, uri: str) -> None:
+    """Fresh interpreters, since an import happens once a process."""
+    bare = "import time; start = time.perf_counter(); import edge_sdk; print(time.perf_counter() - start)"
+    report.add(
+        "import_s",
+        _median_of_processes(bare),
+        f"import edge_sdk in a fresh interpreter, median of {_START_RUNS}, files cached by the system",
+    )
+    first = (
+        "import time; start = time.perf_counter(); import edge_sdk\n"
+        f"with edge_sdk.load({engine!r}, device='cpu') as detector:\n"
+        f"    with edge_sdk.open_source({uri!r}) as source:\n"
+        "        detector(next(source)); print(time.perf_counter() - start)"
+    )
+    report.add(
+        "first_result_s",
+        _median_of_processes(first),
+        "import, load with every hash checked, and first result in a fresh interpreter on the CPU, "
+        f"median of {_START_RUNS}",
+    )
+
+
+def _median_of_processes(code: str) -> float:
+    times = []
+    for _ in range(_START_RUNS):
+        done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        times.append(float(done.stdout.split()[-1]))
+    return statistics.median(times)
+
+
+def _harness(report: BenchReport, engine: str, clip: LabelledClip) -> None:
+    with load(engine, device="null") as detector:
+        _pass(detector, clip)
+        outside_ns = [
+            result.latency_ns - result.stage_ns.get("preprocess", 0) - result.stage_ns.get("engine", 0)
+            for result in _pass(detector, clip)
+        ]
+    report.add(
+        "harness_overhead_ms_p50",
+        statistics.median(outside_ns) / 1e6,
+        f"null engine, everything outside preprocess and engine, median of {len(outside_ns)} frames",
+    )
+
+
+def _gated(
+    report: BenchReport, detector: Detector, clip: LabelledClip, repeats: int, where: str
+) -> list[FrameResult]:
+    gated_ns, fused_ns = [], []
+    for _ in range(repeats):
+        gated = _pass(detector, clip)
+        fused = _pass(detector, clip, Route.FUSE)
+        gated_ns.append(_engine_ns(gated))
+        fused_ns.append(_engine_ns(fused))
+    report.add(
+        "gated_over_always_fused",
+        statistics.median(a / b for a, b in zip(gated_ns, fused_ns, strict=True)),
+        f"time inside all graphs, gated over always fused, screening included; {where}",
+    )
+    for name, results in (("gated", gated), ("always_fused", fused)):
+        mean, by_class = clip.mean_ap50([result.detections for result in results], detector.class_names)
+        report.add(f"map50_{name}", mean, f"mean AP at IoU 0.5 over the classes that occur; {where}")
+        report.details[f"ap50_{name}"] = by_class
+    routes = [result.route.value for result in gated]
+    report.details["gated_routes"] = {name: routes.count(name) for name in sorted(set(routes))}
+    return gated
+
+
+def _bare(
+    report: BenchReport,
+    detector: Detector,
+    clip: LabelledClip,
+    routes: list[FrameResult],
+    repeats: int,
+    where: str,
+) -> None:
+    """The same graphs in the same order through plain `session.run`, inputs ready made."""
+    sessions = PlainSessions(detector.bundle, detector.choice.threads)
+    ratios = []
+    for _ in range(repeats):
+        start_ns = perf_counter_ns()
+        taken = _pass(detector, clip)
+        pipeline_ns = perf_counter_ns() - start_ns
+        start_ns = perf_counter_ns()
+        for result in taken:
+            for graph in result.engine_ns:
+                sessions.run(graph)
+        bare_ns = perf_counter_ns() - start_ns
+        ratios.append(bare_ns / pipeline_ns)
+    report.add(
+        "pipeline_over_bare",
+        statistics.median(ratios),
+        "frame rate of the whole pipeline (preprocess, routing, postprocess, temperatures) over that of a "
+        f"bare loop of session.run on ready-made inputs with the same graphs and routes; {where}",
+    )
+    report.details["pipeline_fps"] = len(routes) / (pipeline_ns / 1e9)
+
+
+def _precision(
+    report: BenchReport,
+    int8: Detector,
+    fp32: Detector,
+    clip: LabelledClip,
+    repeats: int,
+    where: str,
+) -> None:
+    ratios = []
+    for _ in range(repeats):
+        int8_ns = _engine_ns(_pass(int8, clip, Route.FUSE))
+        fp32_ns = _engine_ns(_pass(fp32, clip, Route.FUSE))
+        ratios.append(int8_ns / fp32_ns)
+    report.add(
+        "int8_over_fp32_time",
+        statistics.median(ratios),
+        f"time inside the rgb and fuse graphs, INT8 over fp32; {where}",
+    )

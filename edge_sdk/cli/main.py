@@ -1,0 +1,70 @@
+"""`edge-sdk`: arguments in, exit status out.
+
+Errors of ours are one line on standard error and exit status 3; bugs keep their trace.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+from rich.console import Console
+
+from edge_sdk import __version__
+from edge_sdk.cli import bench, doctor, engines, run, sla
+from edge_sdk.errors import EdgeSdkError
+
+__all__ = ["app", "main"]
+
+EXIT_ERROR = 3
+
+app = typer.Typer(
+    name="edge-sdk",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    help="RGB+thermal inference with routing that cannot hide heat, and SLA verdicts with bounds.",
+)
+app.command("run")(run.run)
+app.command("doctor")(doctor.doctor)
+app.add_typer(sla.app, name="sla", help="Check a latency SLA, or judge a record again.")
+app.add_typer(engines.app, name="engines", help="List, show and verify engine bundles.")
+app.add_typer(bench.app, name="bench", help="Measure this SDK on this machine.")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"edge-sdk {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
+    ),
+) -> None:
+    """Holds the options of `edge-sdk` itself."""
+
+
+def main() -> None:
+    """Runs the command line and exits."""
+    try:
+        app()
+    except EdgeSdkError as error:
+        Console(stderr=True, soft_wrap=True).print(
+            f"error: {error}", style="red", markup=False, highlight=False
+        )
+        sys.exit(EXIT_ERROR)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("stopped", style="red")
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output went away (`edge-sdk ... | head`): no trace for that.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

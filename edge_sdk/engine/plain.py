@@ -1,0 +1,52 @@
+"""Graphs through plain `session.run`, as anyone would write it: the yardstick of the benchmarks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_sdk.engine.bundle import Bundle
+from edge_sdk.engine.manifest import FEATURES
+from edge_sdk.engine.onnx_runner import import_onnxruntime
+
+__all__ = ["PlainSessions"]
+
+
+class PlainSessions:
+    """One session a graph on the CPU, fed with ready-made arrays; features go from graph to graph.
+
+    Arguments:
+        bundle: as `load_bundle` returns it.
+        threads: within one graph.
+    """
+
+    def __init__(self, bundle: Bundle, threads: int) -> None:
+        onnxruntime = import_onnxruntime()
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        random = np.random.default_rng(0)
+        self._feeds: dict[str, NDArray[Any]] = {}
+        self._graphs = bundle.manifest.graphs
+        self._sessions = {
+            name: onnxruntime.InferenceSession(
+                bundle.read_graph(name), options, providers=["CPUExecutionProvider"]
+            )
+            for name in self._graphs
+        }
+        for graph in self._graphs.values():
+            for spec in graph.inputs:
+                picture = random.integers(0, 256, spec.shape)
+                self._feeds.setdefault(spec.name, picture.astype(spec.dtype))
+
+    def run(self, graph: str) -> list[NDArray[Any]]:
+        """Runs one graph and returns its outputs; features become the input of the next graph."""
+        spec = self._graphs[graph]
+        outputs: list[NDArray[Any]] = self._sessions[graph].run(
+            None, {item.name: self._feeds[item.name] for item in spec.inputs}
+        )
+        for item, array in zip(spec.outputs, outputs, strict=True):
+            if item.meaning == FEATURES:
+                self._feeds[item.name] = array
+        return outputs
