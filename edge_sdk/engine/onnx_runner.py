@@ -27,7 +27,7 @@ from edge_sdk.tensors import TensorSpec
 if TYPE_CHECKING:
     import onnxruntime
 
-__all__ = ["CPU", "CUDA", "OnnxRunner", "graph_edges", "import_onnxruntime"]
+__all__ = ["CPU", "CUDA", "OnnxRunner", "graph_edges", "import_onnxruntime", "provider_loads"]
 
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 
@@ -214,6 +214,31 @@ def graph_edges(data: bytes, path: Path) -> tuple[tuple[TensorSpec, ...], tuple[
         tuple(_edge(edge, path) for edge in session.get_outputs()),
     )
 
+
+def provider_loads(provider: str) -> str:
+    """Tries a provider by running a graph of one node on it.
+
+    Returns: "" where it works, else why it does not.
+
+    Raises:
+        DeviceNotFoundError: ONNX Runtime is not installed.
+    """
+    try:
+        session = _open_session(_PROBE, Path("probe.onnx"), provider, 1, ())
+        session.run(None, {"x": np.ones(1, np.float32)})
+    except ProviderFallbackError as error:
+        available = import_onnxruntime().get_available_providers()
+        return str(error) if provider in available else f"this build has {', '.join(available)}"
+    except Exception as error:  # ONNX Runtime raises bare RuntimeError and classes of its own.
+        return str(error)
+    return ""
+
+
+_PROBE = bytes.fromhex(
+    "08083a330a0c0a0178120179220452656c751201705a0f0a0178120a0a08080112040a020801"
+    "620f0a0179120a0a08080112040a02080142040a001011"
+)
+"""An ONNX model: y = Relu(x), float32 [1], opset 17."""
 
 _ONNX_TYPES: Mapping[str, str] = {
     "tensor(uint8)": "uint8",
