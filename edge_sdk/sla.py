@@ -158,7 +158,10 @@ def parse_sla(content: bytes | str, path: Path | None = None) -> Sla:
     for key, what in _LATER_KEYS.items():
         if key in top.entries:
             raise SlaFileError(
-                path, key, f"{what} is not judged by this version", "Remove the section or use a later version."
+                path,
+                key,
+                f"{what} is not judged by this version",
+                "Remove the section or use a later version.",
             )
     top.refuse_unknown(_TOP_KEYS)
     latency = tuple(_latency_limits(top.section("latency")))
@@ -169,7 +172,10 @@ def parse_sla(content: bytes | str, path: Path | None = None) -> Sla:
     max_dropped_share = frames.number("max_dropped_share", least=0, below=1)
     if not latency and min_fps is None and max_dropped_share is None:
         raise SlaFileError(
-            path, "", "no limit to judge", "Add one under latency, throughput or frames, e.g. latency: {p99_ms: 60}."
+            path,
+            "",
+            "no limit to judge",
+            "Add one under latency, throughput or frames, e.g. latency: {p99_ms: 60}.",
         )
     return Sla(
         name=top.text("name") or (path.stem if path else "unnamed"),
@@ -213,7 +219,9 @@ def _limits_of(
         if share == 0.0:
             raise SlaFileError(section.path, section.dotted(key), "percentile 0 cannot be judged")
         if share in seen:
-            raise SlaFileError(section.path, section.dotted(key), f"says the same percentile as {seen[share]}")
+            raise SlaFileError(
+                section.path, section.dotted(key), f"says the same percentile as {seen[share]}"
+            )
         seen[share] = key
         limit_ms = section.number(key, above=0, most=86_400_000, unit="milliseconds")
         assert limit_ms is not None
@@ -304,7 +312,8 @@ class _Section:
         if key not in self.entries:
             return None
         value = self.entries[key]
-        sound = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        # An int may be too large for a float, so only a float is asked whether it is finite.
+        sound = type(value) is int or (isinstance(value, float) and math.isfinite(value))
         if (
             not sound
             or (least is not None and value < least)
@@ -332,9 +341,12 @@ def _load_yaml(raw: bytes, path: Path | None) -> dict[str, Any]:
         """YAML's safe loader without the parts that hide or multiply content."""
 
         def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-            if self.check_event(yaml.AliasEvent) or getattr(self.peek_event(), "anchor", None):
-                line = self.peek_event().start_mark.line + 1
-                raise SlaFileError(path, "", f"line {line}: anchors and aliases are not taken", "Write the value out.")
+            event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
+            if getattr(event, "anchor", None):  # an alias has one too
+                line = event.start_mark.line + 1 if event.start_mark else "?"
+                raise SlaFileError(
+                    path, "", f"line {line}: anchors and aliases are not taken", "Write the value out."
+                )
             return super().compose_node(parent, index)
 
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
@@ -349,7 +361,7 @@ def _load_yaml(raw: bytes, path: Path | None) -> dict[str, Any]:
             return super().construct_mapping(node, deep=True)
 
     try:
-        document = yaml.load(raw, StrictLoader)  # noqa: S506 - a SafeLoader
+        document = yaml.load(raw, StrictLoader)
     except RecursionError:
         raise SlaFileError(path, "", "nested too deeply") from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:

@@ -1,0 +1,177 @@
+"""A record condensed to the figures and sentences that every rendering shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_sdk.measurements import STAGES, Route
+from edge_sdk.report.record import ABSENT, RunRecord
+from edge_sdk.report.verdict import ClauseVerdict
+from edge_sdk.stats import CONFIDENCE, Bounds, percentile, percentile_bounds
+
+__all__ = ["SHOWN_SHARES", "RouteSummary", "RunSummary", "bounded", "figure", "limit_text", "summarise"]
+
+SHOWN_SHARES = (0.5, 0.95, 0.99)
+"""The percentiles that tables show."""
+
+
+@dataclass(frozen=True)
+class RouteSummary:
+    """The steady frames of one route, or of all.
+
+    Attributes:
+        route: its name, or "all".
+        frames: after warm-up.
+        share: of all steady frames, 0 - 1.
+        latency_ms: one `Bounds` a percentile of `SHOWN_SHARES`.
+        engine_p50_ms: median time inside the graphs.
+        stage_p50_ms: median time of each stage that ran.
+    """
+
+    route: str
+    frames: int
+    share: float
+    latency_ms: tuple[Bounds, ...]
+    engine_p50_ms: float | None
+    stage_p50_ms: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What a person reads of a run.
+
+    Attributes:
+        routes: each route that any frame took, then all of them.
+        reasons: frames by reason, the most frequent first, warm-up included.
+        detections: objects by class.
+        facts: pairs of (heading, sentence): engine, provider, machine, source, run, cold start, power.
+        caveats: what is not measured, or must be known.
+    """
+
+    routes: tuple[RouteSummary, ...]
+    reasons: Mapping[str, int]
+    detections: Mapping[str, int]
+    facts: tuple[tuple[str, str], ...]
+    caveats: tuple[str, ...]
+
+
+def summarise(record: RunRecord) -> RunSummary:
+    """Condenses a record for `table` and `markdown`. Figures are of steady frames."""
+    frames, steady = record.frames, record.steady
+    total = int(steady.sum())
+    routes = []
+    for name in (route.value for route in Route):
+        wanted = steady & frames.is_route(name)
+        if name in frames.route:
+            routes.append(_route(record, name, wanted, total))
+    routes.append(_route(record, "all", steady, total))
+    return RunSummary(
+        routes=tuple(routes),
+        reasons=dict(Counter(frames.reason).most_common()),
+        detections=dict(sorted(record.detections.items())),
+        facts=tuple(_facts(record)),
+        caveats=tuple(_caveats(record)),
+    )
+
+
+def figure(value: float | None, digits: int = 3) -> str:
+    """Writes a number for people: a few significant digits, never a power of ten, "-" for none."""
+    if value is None:
+        return "-"
+    whole = len(str(int(abs(value)))) if abs(value) >= 1 else 0
+    return f"{value:.{max(0, digits - max(whole, 1)) if value else 0}f}" if whole else f"{value:.{digits}g}"
+
+
+def bounded(bounds: Bounds) -> str:
+    """Writes an estimate with the bound that counts: `12.3 <= 13.1`, or `12.3 too few`."""
+    if bounds.estimate is None:
+        return "-"
+    return f"{figure(bounds.estimate)} " + (
+        "too few" if bounds.upper is None else f"<= {figure(bounds.upper)}"
+    )
+
+
+def limit_text(clause: ClauseVerdict) -> str:
+    """Writes what a clause asks for: `<= 60 ms`, `>= 20 frames/s`, `<= 1 %`."""
+    if clause.unit == "share":
+        return f"<= {100 * clause.limit:g} %"
+    return f"{'>=' if clause.unit == 'frames/s' else '<='} {clause.limit:g} {clause.unit}"
+
+
+def _route(record: RunRecord, name: str, wanted: NDArray[np.bool_], total: int) -> RouteSummary:
+    frames = record.frames
+    latency_ms = frames.latency_ns[wanted] / 1e6
+    count = len(latency_ms)
+    stages = {}
+    for stage in STAGES:
+        column = frames.stage_ns.get(stage)
+        passed = column[wanted & (column != ABSENT)] if column is not None else np.zeros(0)
+        if len(passed):
+            stages[stage] = percentile(passed, 0.5) / 1e6
+    return RouteSummary(
+        route=name,
+        frames=count,
+        share=count / total if total else 0.0,
+        latency_ms=tuple(percentile_bounds(latency_ms, share, CONFIDENCE) for share in SHOWN_SHARES),
+        engine_p50_ms=percentile(frames.engine_total_ns[wanted], 0.5) / 1e6 if count else None,
+        stage_p50_ms=stages,
+    )
+
+
+def _facts(record: RunRecord) -> list[tuple[str, str]]:
+    engine, provider, run, source = record.engine, record.provider, record.run, record.source
+    machine, cold = record.machine, record.cold_start
+    tried = "; ".join(f"{what}: {why}" for what, why in provider.tried)
+    chip = ", ".join(
+        str(part) for part in (machine.get("board"), machine.get("cpu_model"), machine.get("gpu")) if part
+    )
+    pace = "back to back" if run.pace_hz is None else f"paced at {run.pace_hz:g} Hz"
+    lost = f", {run.late_frames} late, {run.missed_turns} turns missed" if run.pace_hz is not None else ""
+    passes = f", {source.passes} passes" if source.passes > 1 else ""
+    steady_ns = record.frames.start_ns[record.steady]
+    rate = ""
+    if len(steady_ns) > 1 and steady_ns[-1] > steady_ns[0]:
+        rate = f", {figure((len(steady_ns) - 1) * 1e9 / float(steady_ns[-1] - steady_ns[0]))} frames/s"
+    return [
+        ("Engine", f"{engine.name} {engine.version}, {engine.precision}, {engine.bundle_sha256[:12]}"),
+        (
+            "Provider",
+            f"{provider.loaded} (asked for {provider.asked}{', a FALLBACK' if provider.fallback else ''})"
+            + (f"; tried {tried}" if tried else ""),
+        ),
+        (
+            "Machine",
+            f"{chip or 'unknown'}, {machine.get('cpu_cores_usable', '?')} cores usable, "
+            f"{machine.get('system', '?')} {machine.get('kernel', '?')}, Python {machine.get('python', '?')}",
+        ),
+        (
+            "Source",
+            f"{source.uri}{passes}; registration: {source.registration}; thermal: {source.thermal_unit}",
+        ),
+        (
+            "Run",
+            f"{len(record.frames)} frames in {figure(record.duration_ns / 1e9)} s, {pace}{rate}, "
+            f"{len(record.dropped)} dropped{lost}",
+        ),
+        (
+            "Cold start",
+            f"load {figure(cold.load_ms)} ms, first result {figure(cold.first_result_ms)} ms"
+            + (f", import {figure(cold.import_ms)} ms" if cold.import_ms is not None else ""),
+        ),
+        ("Warm-up", f"first {record.warm_up_frames} frames kept apart (change point)"),
+        ("Power", record.power),
+    ]
+
+
+def _caveats(record: RunRecord) -> list[str]:
+    caveats = list(record.conditions)
+    for note, count in record.notes.items():
+        caveats.append(f"{note} ({count} of {len(record.frames)} frames)")
+    for why, count in Counter(entry.why for entry in record.dropped).most_common(5):
+        caveats.append(f"dropped {count}: {why}")
+    return caveats

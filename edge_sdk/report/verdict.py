@@ -1,0 +1,404 @@
+"""Whether a run kept its SLA, clause by clause, and how sure that is.
+
+PASS: the bound that includes the sampling error is within the limit. FAIL: even the bound on the other
+side misses it. INCONCLUSIVE: the samples decide neither way. INVALID: the measurement itself is unsound,
+whatever its figures say. A verdict depends on the record and the SLA alone, so that a record can be
+judged again years later.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_sdk.errors import SlaViolationError
+from edge_sdk.report.record import ABSENT, RunRecord
+from edge_sdk.sla import LatencyLimit, Sla
+from edge_sdk.stats import (
+    MIN_RATE_BLOCKS,
+    Bounds,
+    admissible_over,
+    block_percentiles,
+    lag1_autocorrelation,
+    percentile_bounds,
+    rate_bounds,
+    samples_needed,
+    share_bounds,
+)
+
+__all__ = ["ClauseVerdict", "Dependence", "Outcome", "Verdicts", "judge"]
+
+_UNREAL = ("null", "emulat", "replay", "fake")
+_FORESEEABLE_FRAMES = 10_000_000
+
+
+class Outcome(str, Enum):
+    """What came of a clause or of the whole SLA, mildest first."""
+
+    PASS = "PASS"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    FAIL = "FAIL"
+    INVALID = "INVALID"
+
+
+_SEVERITY = tuple(Outcome)
+
+
+@dataclass(frozen=True)
+class ClauseVerdict:
+    """One clause, judged.
+
+    Attributes:
+        clause: its dotted key in the SLA file.
+        limit, unit: what it asks for: "ms", "frames/s" or "share".
+        estimate, lower, upper: what was measured and its one-sided bounds, in `unit`; None: cannot be said.
+        samples: frames, or blocks of a second for the frame rate.
+        verdict: the outcome.
+        reason: why, in a sentence.
+    """
+
+    clause: str
+    limit: float
+    unit: str
+    estimate: float | None
+    lower: float | None
+    upper: float | None
+    samples: int
+    verdict: Outcome
+    reason: str
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """How far the steady frames are from independent, which every bound assumes.
+
+    Attributes:
+        lag1_autocorrelation: of the latencies; None where it cannot be computed.
+        blocks: seconds of the run that hold frames.
+        block_p95_ms_min, block_p95_ms_max: P95 latency of the quickest and of the slowest second.
+    """
+
+    lag1_autocorrelation: float | None
+    blocks: int
+    block_p95_ms_min: float | None
+    block_p95_ms_max: float | None
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """A judged SLA.
+
+    Attributes:
+        sla: its name.
+        overall: the worst of its clauses: INVALID, FAIL, INCONCLUSIVE, PASS.
+        confidence: of each one-sided bound.
+        clauses: in the order of the file.
+        unsound: why the measurement is INVALID; empty when it is sound.
+        dependence: what makes the bounds optimistic.
+        warm_up_frames: leading frames that were not judged.
+        notes: what a reader of the verdict must know.
+    """
+
+    sla: str
+    overall: Outcome
+    confidence: float
+    clauses: tuple[ClauseVerdict, ...]
+    unsound: tuple[str, ...]
+    dependence: Dependence
+    warm_up_frames: int
+    notes: tuple[str, ...]
+
+    @property
+    def exit_status(self) -> int:
+        """What a process that checks the SLA ends with: 0 pass, 1 violated, 2 inconclusive or invalid."""
+        return {Outcome.PASS: 0, Outcome.FAIL: 1}.get(self.overall, 2)
+
+    def as_json(self) -> dict[str, Any]:
+        """Lays the verdicts out in JSON types, for the record's file. Copies: yes."""
+        document = asdict(self)
+        document["overall"] = self.overall.value
+        document["clauses"] = [{**asdict(clause), "verdict": clause.verdict.value} for clause in self.clauses]
+        document["unsound"], document["notes"] = list(self.unsound), list(self.notes)
+        document["exit_status"] = self.exit_status
+        return document
+
+    def raise_if_violated(self) -> None:
+        """Raises for a program that must stop on a missed budget.
+
+        Raises:
+            SlaViolationError: the overall verdict is FAIL; the message names each failed clause.
+        """
+        if self.overall is Outcome.FAIL:
+            failed = [f"{c.clause}: {c.reason}" for c in self.clauses if c.verdict is Outcome.FAIL]
+            raise SlaViolationError(f"SLA {self.sla!r} is violated. {' '.join(failed)}")
+
+
+def judge(record: RunRecord, sla: Sla) -> Verdicts:
+    """Judges a run by an SLA. Same record and same SLA, same verdict.
+
+    Arguments:
+        record: a finished run.
+        sla: the limits; need not be the one the run was made for, but must ask for the same
+            engine, source, device and pace, or the verdict is INVALID.
+    """
+    unsound = (*_faults_of(record), *_mismatches(record, sla))
+    clauses = [_judge_latency(record, limit, sla.confidence) for limit in sla.latency]
+    if sla.min_fps is not None:
+        clauses.append(_judge_rate(record, sla.min_fps, sla.confidence))
+    if sla.max_dropped_share is not None:
+        clauses.append(_judge_dropped(record, sla.max_dropped_share, sla.confidence))
+    if unsound:
+        clauses = [_invalid(clause, unsound[0]) for clause in clauses]
+    dependence = _dependence(record)
+    return Verdicts(
+        sla=sla.name,
+        overall=max((clause.verdict for clause in clauses), key=_SEVERITY.index),
+        confidence=sla.confidence,
+        clauses=tuple(clauses),
+        unsound=unsound,
+        dependence=dependence,
+        warm_up_frames=record.warm_up_frames,
+        notes=tuple(_notes(record, dependence)),
+    )
+
+
+def _faults_of(record: RunRecord) -> list[str]:
+    """What makes a measurement unsound whatever is asked of it."""
+    faults = list(record.unsound)
+    provider, source, frames = record.provider, record.source, record.frames
+    if provider.fallback:
+        faults.append(f"provider fell back: {provider.asked} was asked for, {provider.loaded} ran.")
+    if any(word in provider.loaded.lower() for word in _UNREAL):
+        faults.append(f"no real engine ran: the provider is {provider.loaded}.")
+    if source.ended_early:
+        faults.append(f"the source ended early, after {len(frames)} frames.")
+    times = [frames.latency_ns, *frames.stage_ns.values(), *frames.engine_ns.values()]
+    negative = any(((column < 0) & (column != ABSENT)).any() for column in times)
+    if negative or (np.diff(frames.start_ns) < 0).any():
+        faults.append("the clock went backwards during the run.")
+    return faults
+
+
+def _mismatches(record: RunRecord, sla: Sla) -> list[str]:
+    """What the record was made with that the SLA does not ask for."""
+    found = []
+    if sla.device not in ("auto", record.provider.asked):
+        found.append(f"the run was asked to be on {record.provider.asked}, the SLA asks for {sla.device}.")
+    if record.sla is not None and record.sla.sha256 == sla.sha256:
+        return found
+    engine, pace_hz = record.engine, record.run.pace_hz
+    if sla.engine not in (engine.asked, engine.name):
+        found.append(f"the record is of engine {engine.name}, the SLA asks for {sla.engine}.")
+    home = os.path.expanduser("~") + "/"  # noqa: PTH111 - Path.expanduser fails without a home
+    if record.source.uri not in (sla.source, sla.source.replace(home, "~/")):
+        found.append(f"the record is of source {record.source.uri}, the SLA asks for {sla.source}.")
+    if sla.run.pace_hz != pace_hz:
+        found.append(f"the run was {_pace(pace_hz)}, the SLA asks for {_pace(sla.run.pace_hz)}.")
+    return found
+
+
+def _judge_latency(record: RunRecord, limit: LatencyLimit, confidence: float) -> ClauseVerdict:
+    values_ms = _latencies_ms(record, limit)
+    if limit.share is None:
+        bounds, verdict, reason = _largest(values_ms, limit)
+    else:
+        bounds = percentile_bounds(values_ms, limit.share, confidence)
+        verdict, reason = _decide(bounds, limit.limit_ms, "ms")
+        if verdict is Outcome.INCONCLUSIVE:
+            reason = _undecided_percentile(values_ms, bounds, limit, confidence)
+    return ClauseVerdict(
+        clause=limit.clause,
+        limit=limit.limit_ms,
+        unit="ms",
+        estimate=bounds.estimate,
+        lower=bounds.lower,
+        upper=bounds.upper,
+        samples=bounds.samples,
+        verdict=verdict,
+        reason=reason,
+    )
+
+
+def _latencies_ms(record: RunRecord, limit: LatencyLimit) -> NDArray[np.float64]:
+    frames = record.frames
+    wanted = record.steady
+    if limit.route is not None:
+        wanted = wanted & frames.is_route(limit.route.value)
+    column = frames.latency_ns
+    if limit.stage is not None:
+        column = frames.stage_ns.get(limit.stage, np.full(len(frames), ABSENT))
+        wanted = wanted & (column != ABSENT)
+    return column[wanted] / 1e6
+
+
+def _largest(values_ms: NDArray[np.float64], limit: LatencyLimit) -> tuple[Bounds, Outcome, str]:
+    """Judges the slowest frame of this very run; it says nothing of other runs."""
+    if not len(values_ms):
+        return Bounds(None, None, None, 0), Outcome.INCONCLUSIVE, _nothing_measured(limit)
+    largest = float(values_ms.max())
+    over = int((values_ms > limit.limit_ms).sum())
+    reason = f"{over} of {len(values_ms)} frames over it." if over else "no frame of this run over it."
+    verdict = Outcome.FAIL if over else Outcome.PASS
+    return Bounds(largest, largest, None, len(values_ms)), verdict, reason + " Holds for this run only."
+
+
+def _decide(bounds: Bounds, limit: float, unit: str) -> tuple[Outcome, str]:
+    if bounds.upper is not None and bounds.upper <= limit:
+        return Outcome.PASS, f"upper bound {_figure(bounds.upper)} {unit} is within it."
+    if bounds.lower is not None and bounds.lower > limit:
+        return Outcome.FAIL, f"lower bound {_figure(bounds.lower)} {unit} is over it."
+    return Outcome.INCONCLUSIVE, ""
+
+
+def _undecided_percentile(
+    values_ms: NDArray[np.float64], bounds: Bounds, limit: LatencyLimit, confidence: float
+) -> str:
+    assert limit.share is not None
+    count = len(values_ms)
+    if not count:
+        return _nothing_measured(limit)
+    over = int((values_ms > limit.limit_ms).sum())
+    if bounds.upper is None and not over:
+        needed = samples_needed(limit.share, 0, confidence)
+        return f"too few frames: {count} after warm-up, at least {needed} are needed."
+    state = f"{over} of {count} frames are over it, which decides neither way"
+    longer = _frames_to_pass(over, count, limit.share, confidence)
+    if longer is None:
+        return f"{state}; with this share of slow frames no longer run would pass."
+    return f"{state}; with this share of slow frames about {longer} would pass."
+
+
+def _frames_to_pass(over: int, count: int, share: float, confidence: float) -> int | None:
+    frames = count
+    while frames <= _FORESEEABLE_FRAMES:
+        allowed = admissible_over(frames, share, confidence)
+        if allowed is not None and allowed >= over * frames / count:
+            return frames
+        frames += max(1, frames // 8)
+    return None
+
+
+def _nothing_measured(limit: LatencyLimit) -> str:
+    if limit.route is not None:
+        return f"no frame took the route {limit.route.value} after warm-up."
+    return (
+        f"no frame passed the stage {limit.stage} after warm-up."
+        if limit.stage
+        else "no frame after warm-up."
+    )
+
+
+def _judge_rate(record: RunRecord, min_fps: float, confidence: float) -> ClauseVerdict:
+    """Judges the mean frame rate by blocks of a second (Student's t over blocks)."""
+    bounds = rate_bounds(record.frames.start_ns[record.steady], confidence)
+    pace_hz = record.run.pace_hz
+    if bounds.lower is not None and bounds.lower >= min_fps:
+        verdict, reason = Outcome.PASS, f"lower bound {_figure(bounds.lower)} frames/s reaches it."
+    elif pace_hz is not None and min_fps >= pace_hz and not _missed_pace(bounds, pace_hz):
+        verdict = Outcome.INCONCLUSIVE
+        reason = (
+            f"a run paced at {pace_hz:g} Hz cannot show more; ask for less than that or run without a pace."
+        )
+    elif bounds.upper is not None and bounds.upper < min_fps:
+        verdict, reason = Outcome.FAIL, f"upper bound {_figure(bounds.upper)} frames/s does not reach it."
+    elif bounds.lower is None:
+        verdict = Outcome.INCONCLUSIVE
+        reason = f"too short: {bounds.samples} blocks of 1 s after warm-up, {MIN_RATE_BLOCKS} are needed."
+    else:
+        verdict, reason = Outcome.INCONCLUSIVE, "the rate varies too much to decide; run longer."
+    return ClauseVerdict(
+        clause="throughput.min_fps",
+        limit=min_fps,
+        unit="frames/s",
+        estimate=bounds.estimate,
+        lower=bounds.lower,
+        upper=bounds.upper,
+        samples=bounds.samples,
+        verdict=verdict,
+        reason=reason,
+    )
+
+
+def _missed_pace(bounds: Bounds, pace_hz: float) -> bool:
+    """Whether frames did not even keep the pace, so that the rate shown is the pipeline's own."""
+    return bounds.upper is not None and bounds.upper < 0.99 * pace_hz
+
+
+def _judge_dropped(record: RunRecord, limit: float, confidence: float) -> ClauseVerdict:
+    """Judges lost frames. Turns of the pace that no frame could take are lost frames of a camera."""
+    lost = len(record.dropped) + record.run.missed_turns
+    total = len(record.frames) + lost
+    bounds = share_bounds(lost, total, confidence)
+    what = f"{len(record.dropped)} of {total} pairs dropped"
+    if record.run.missed_turns:
+        what += f", {record.run.missed_turns} turns of the pace missed"
+    if limit == 0 and total:
+        # No number of frames shows a share of exactly 0, so the clause is read as a count.
+        verdict = Outcome.FAIL if lost else Outcome.PASS
+        reason = f"{what}. Holds for this run only."
+    else:
+        verdict, reason = _decide(bounds, limit, "share")
+        if verdict is Outcome.INCONCLUSIVE:
+            needed = samples_needed(1.0 - limit, 0, confidence) if limit else 1
+            reason = f"at least {needed} pairs are needed." if total < needed else "more pairs would decide."
+        reason = f"{what}: {reason}"
+    return ClauseVerdict(
+        clause="frames.max_dropped_share",
+        limit=limit,
+        unit="share",
+        estimate=bounds.estimate,
+        lower=bounds.lower,
+        upper=bounds.upper,
+        samples=bounds.samples,
+        verdict=verdict,
+        reason=reason,
+    )
+
+
+def _invalid(clause: ClauseVerdict, why: str) -> ClauseVerdict:
+    return ClauseVerdict(**{**asdict(clause), "verdict": Outcome.INVALID, "reason": why})
+
+
+def _dependence(record: RunRecord) -> Dependence:
+    steady_ms = record.frames.latency_ns[record.steady] / 1e6
+    blocks = block_percentiles(record.frames.start_ns[record.steady], steady_ms, 0.95)
+    values = [block.value for block in blocks]
+    return Dependence(
+        lag1_autocorrelation=lag1_autocorrelation(steady_ms),
+        blocks=len(values),
+        block_p95_ms_min=min(values, default=None),
+        block_p95_ms_max=max(values, default=None),
+    )
+
+
+def _notes(record: RunRecord, dependence: Dependence) -> Sequence[str]:
+    lag1 = dependence.lag1_autocorrelation
+    known = "lag-1 autocorrelation unknown" if lag1 is None else f"lag-1 autocorrelation {lag1:.2f}"
+    notes = [f"Frames are not independent ({known}): every bound is optimistic."]
+    if dependence.block_p95_ms_min is not None and dependence.block_p95_ms_max is not None:
+        notes.append(
+            f"P95 by second of the run: {_figure(dependence.block_p95_ms_min)} to "
+            f"{_figure(dependence.block_p95_ms_max)} ms over {dependence.blocks} blocks."
+        )
+    notes.append(
+        f"The first {record.warm_up_frames} of {len(record.frames)} frames are cold start and warm-up "
+        "(change point), reported apart and not judged."
+    )
+    if record.run.pace_hz is not None:
+        notes.append(f"Paced at {record.run.pace_hz:g} Hz: a higher frame rate cannot show.")
+    return notes
+
+
+def _pace(pace_hz: float | None) -> str:
+    return "back to back" if pace_hz is None else f"paced at {pace_hz:g} Hz"
+
+
+def _figure(value: float) -> str:
+    """Three or four digits, never a power of ten."""
+    return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"

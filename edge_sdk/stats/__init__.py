@@ -1,0 +1,45 @@
+"""What a run's numbers can and cannot show: pure functions on arrays of measurements.
+
+A percentile of a few hundred frames is an estimate, not a fact. The functions here say how far the
+true value can be from it at a stated confidence. The bounds on percentiles and shares are exact for
+independent samples (binomial, as in MLPerf LoadGen's early stopping). Frames are not independent
+(throttling, shutter corrections, garbage collection), so `lag1_autocorrelation` and `block_percentiles`
+belong beside every bound, and the bounds are optimistic where the autocorrelation is not near zero.
+"""
+
+from edge_sdk.stats.binomial import CONFIDENCE, admissible_over, binomial_cdf, samples_needed
+from edge_sdk.stats.bounds import (
+    BLOCK_NS,
+    MIN_RATE_BLOCKS,
+    Bounds,
+    percentile,
+    percentile_bounds,
+    rate_bounds,
+    share_bounds,
+)
+from edge_sdk.stats.series import (
+    MAX_WARM_UP_SHARE,
+    Block,
+    block_percentiles,
+    lag1_autocorrelation,
+    warm_up_frames,
+)
+
+__all__ = [
+    "BLOCK_NS",
+    "CONFIDENCE",
+    "MAX_WARM_UP_SHARE",
+    "MIN_RATE_BLOCKS",
+    "Block",
+    "Bounds",
+    "admissible_over",
+    "binomial_cdf",
+    "block_percentiles",
+    "lag1_autocorrelation",
+    "percentile",
+    "percentile_bounds",
+    "rate_bounds",
+    "samples_needed",
+    "share_bounds",
+    "warm_up_frames",
+]
