@@ -1,0 +1,182 @@
+"""Writes annotated frames to a folder or a video, and notices when the disk did not take them."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_sdk.errors import ConfigError, DeviceError, ShapeError, StateError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["FrameWriter"]
+
+_CODECS = {".mp4": "mp4v", ".avi": "MJPG"}
+_JPEG_QUALITY = 90
+
+
+class FrameWriter:
+    """Writes pictures to a folder (a JPEG each) or to a video, by what the path looks like.
+
+    A folder's files appear whole or not at all. A video has the name `PATH.part` + suffix until
+    `close`, which reads it once and moves it to its place only if every frame is in it.
+
+    Arguments:
+        path: a folder, made if it is not there; or a file that ends in .mp4 or .avi, replaced.
+        fps: frame rate of a video, in frames a second.
+
+    Attributes:
+        path: as given.
+        count: pictures written so far.
+
+    Raises:
+        ConfigError: another suffix, a frame rate that is not positive, a file where a folder should be.
+        DeviceError: the folder cannot be made or written to.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, fps: float = 10.0) -> None:
+        self.path = Path(path)
+        self.count = 0
+        suffix = self.path.suffix.lower()
+        self._is_video = suffix in _CODECS and not self.path.is_dir()
+        if not self._is_video and suffix and not self.path.is_dir():
+            known = ", ".join(_CODECS)
+            raise ConfigError(f"{self.path}: expected a folder or a video file ({known}), found {suffix!r}")
+        if not fps > 0:
+            raise ConfigError(f"fps: expected frames a second above 0, found {fps!r}")
+        self._fps = fps
+        self._video: cv2.VideoWriter | None = None
+        self._size_wh: tuple[int, int] | None = None
+        self._names: dict[str, int] = {}
+        self._closed = False
+        folder = self.path.parent if self._is_video else self.path
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise ConfigError(f"{folder}: a file stands where a folder is needed") from None
+        except OSError as error:
+            raise DeviceError(f"{folder}: cannot be made: {error.strerror}") from None
+        if not os.access(folder, os.W_OK):
+            raise DeviceError(f"{folder}: no permission to write there")
+
+    def write(self, key: str, picture: NDArray[np.uint8]) -> Path:
+        """Writes one picture.
+
+        Arguments:
+            key: names the file in a folder; repeated keys are numbered. A video ignores it.
+            picture: uint8 [height, width, 3], red first. In a video, one of another size than the
+                first is fitted into that size, with bars.
+
+        Returns: the file.
+
+        Raises:
+            ShapeError: another dtype or shape.
+            DeviceError: the disk is full or the file cannot be written.
+            StateError: the writer is closed.
+        """
+        if self._closed:
+            raise StateError(f"the writer of {self.path} is closed")
+        if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
+            found = f"{picture.dtype} {list(picture.shape)}"
+            raise ShapeError("picture", "uint8 [height, width, 3]", found)
+        bgr = np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), np.uint8)
+        path = self._write_frame(bgr) if self._is_video else self._write_file(key, bgr)
+        self.count += 1
+        return path
+
+    def close(self) -> None:
+        """Finishes a video and moves it to its place. Closing twice is fine.
+
+        Raises:
+            DeviceError: frames are missing from the video, most likely because the disk is full.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        if self._video is None:
+            return
+        self._video.release()
+        found = _frames_in(self._part)
+        if found < self.count:
+            raise DeviceError(
+                f"{self._part}: {found} of {self.count} frames can be read back. Is the disk full? "
+                "What there is stays in that file."
+            )
+        self._part.replace(self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def _part(self) -> Path:
+        return self.path.with_name(f"{self.path.stem}.part{self.path.suffix}")
+
+    def _write_file(self, key: str, bgr: NDArray[np.uint8]) -> Path:
+        path = self.path / f"{self._name(key)}.jpg"
+        part = path.with_suffix(".jpg.part")
+        _, encoded = cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY])
+        try:
+            part.write_bytes(encoded.tobytes())
+            part.replace(path)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise DeviceError(
+                f"{path}: cannot be written after {self.count} pictures: {error.strerror}"
+            ) from None
+        return path
+
+    def _write_frame(self, bgr: NDArray[np.uint8]) -> Path:
+        if self._video is None:
+            self._size_wh = bgr.shape[1] // 2 * 2, bgr.shape[0] // 2 * 2
+            codec = _CODECS[self.path.suffix.lower()]
+            fourcc = cv2.VideoWriter.fourcc(*codec)
+            self._video = cv2.VideoWriter(str(self._part), fourcc, self._fps, self._size_wh)
+        if not self._video.isOpened():
+            raise DeviceError(
+                f"{self._part}: OpenCV {cv2.__version__} could not start a video ({self.path.suffix}). "
+                "Check that the folder can be written to, or write to a folder of pictures instead"
+            )
+        assert self._size_wh is not None
+        self._video.write(_fitted(bgr, self._size_wh))
+        return self.path
+
+    def _name(self, key: str) -> str:
+        name = re.sub(r"[^\w.\-+ ]", "_", key).strip(". ") or "frame"
+        name = name[:120]
+        self._names[name] = self._names.get(name, 0) + 1
+        return name if self._names[name] == 1 else f"{name}-{self._names[name]}"
+
+
+def _fitted(bgr: NDArray[np.uint8], size_wh: tuple[int, int]) -> NDArray[np.uint8]:
+    height, width = bgr.shape[:2]
+    if (width, height) == size_wh:
+        return bgr
+    if (width // 2 * 2, height // 2 * 2) == size_wh:
+        return np.ascontiguousarray(bgr[: size_wh[1], : size_wh[0]])
+    scale = min(size_wh[0] / width, size_wh[1] / height)
+    inner_wh = max(1, round(width * scale)), max(1, round(height * scale))
+    canvas = np.zeros((size_wh[1], size_wh[0], 3), np.uint8)
+    x, y = (size_wh[0] - inner_wh[0]) // 2, (size_wh[1] - inner_wh[1]) // 2
+    canvas[y : y + inner_wh[1], x : x + inner_wh[0]] = cv2.resize(bgr, inner_wh, interpolation=cv2.INTER_AREA)
+    return canvas
+
+
+def _frames_in(path: Path) -> int:
+    capture = cv2.VideoCapture(str(path))
+    try:
+        return max(0, int(capture.get(cv2.CAP_PROP_FRAME_COUNT))) if capture.isOpened() else 0
+    finally:
+        capture.release()
