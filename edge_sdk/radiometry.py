@@ -18,12 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_sdk.errors import ShapeError
-from edge_sdk.frames import KELVIN_PER_CENTIKELVIN, ThermalUnit
+from edge_sdk.frames import KELVIN_PER_CENTIKELVIN, ThermalUnit, middle_value, thinned
 
 __all__ = ["Radiometry", "median_counts", "noise_counts"]
-
-_SUBSAMPLE = 4
-"""Every 4th pixel in both directions serves the median: within 0.02 K of the full one."""
 
 _COUNTS = 65536
 """Values of a 16-bit count; the mapping's table covers every difference of two."""
@@ -31,8 +28,8 @@ _COUNTS = 65536
 _QUANTISATION_SIGMA = 12**-0.5
 """Noise of an integer count, in counts: the least a noise estimate may be."""
 
-_NOISE_ROWS = 8
-"""Every 8th row serves the noise estimate."""
+_NOISE_ROWS = 16
+"""So many rows serve the noise estimate."""
 
 _THIRD_DIFFERENCE_GAIN = 20**0.5
 """Sigma of x[i] - 3 x[i+1] + 3 x[i+2] - x[i+3] for white noise of sigma 1 (1 + 9 + 9 + 1 = 20)."""
@@ -103,8 +100,11 @@ class Radiometry:
 
 
 def median_counts(image: NDArray[np.uint16]) -> int:
-    """Returns the median of a raw frame in counts, from every 4th pixel in both directions."""
-    return int(np.median(image[::_SUBSAMPLE, ::_SUBSAMPLE]))
+    """Returns the median of a raw frame in counts, from about 80x64 of its pixels.
+
+    Within 0.02 K of the median of all pixels on rendered substation frames of 320x256.
+    """
+    return int(middle_value(thinned(image)))
 
 
 def noise_counts(image: NDArray[np.uint16]) -> float:
@@ -114,8 +114,9 @@ def noise_counts(image: NDArray[np.uint16]) -> float:
     """
     if image.shape[1] < 4:
         return _QUANTISATION_SIGMA
-    rows = image[::_NOISE_ROWS].astype(np.int32)
-    response = np.abs(rows[:, :-3] - rows[:, 3:] + 3 * (rows[:, 2:-1] - rows[:, 1:-2]))
-    ceiling = 3.0 * max(float(np.median(response)), 1.0)
-    mean = float(np.minimum(response, ceiling).mean())
+    rows = image[:: -(-image.shape[0] // _NOISE_ROWS)].astype(np.float32)
+    response = np.diff(rows, n=3)
+    np.abs(response, out=response)
+    ceiling = 3.0 * max(middle_value(response), 1.0)
+    mean = float(np.minimum(response, ceiling, out=response).mean())
     return max(mean * float(np.sqrt(np.pi / 2)) / _THIRD_DIFFERENCE_GAIN, _QUANTISATION_SIGMA)

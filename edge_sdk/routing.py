@@ -11,7 +11,10 @@ frame's state. The same sequence of signals gives the same sequence of routes.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from enum import Enum
+from math import isfinite
+from numbers import Integral, Real
 from zlib import crc32
 
 import cv2
@@ -19,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_sdk.errors import ConfigError, SensorsUnusableError
+from edge_sdk.frames import middle_value, thinned
 from edge_sdk.measurements import Reason, Route, Signals
 
 __all__ = [
@@ -34,14 +38,12 @@ __all__ = [
     "hot_delta_counts",
     "look_at_rgb",
     "look_at_thermal",
+    "measure_health",
 ]
 
 CONFIDENCE_RULES = ("max", "mean", "min")
 
-_SUBSAMPLE = 8
 _RGB_FULL_SCALE = 250
-_LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
-"""Source: ITU-R BT.601 luma weights, red first."""
 
 _SCREEN_WH = (80, 64)
 """Size at which the radiometric pre-screen looks for hot regions."""
@@ -61,11 +63,14 @@ class GateConfig:
             which it stops being dark.
         dim_below: mean luminance below which RGB alone is not trusted.
         contrast_min: standard deviation of luminance below which RGB alone is not trusted.
+        dim_hysteresis: share by which both must exceed `dim_below` and `contrast_min` before RGB
+            alone is trusted again after a dim frame.
         hot_delta_k: rise of a region over its neighbourhood, in kelvin (noise-equivalent kelvin
             for frames in counts), from which the frame is fused.
         screen_score_min: output of the screening graph from which the frame is fused, 0 - 1.
         hot_hold_frames: frames that stay fused after the last hot one.
-        audit_every: every so many frames one is fused as a check; 0 for never.
+        audit_every: every so many frames one that RGB alone would have answered is fused as a
+            check; 0 for never.
         frozen_after: identical frames in a row from which a camera counts as frozen.
         stale_after_ms: age of one frame against its partner from which it counts as stale.
         saturated_share: share of pixels at full scale, or all alike, from which a frame is useless.
@@ -79,6 +84,7 @@ class GateConfig:
     dark_above: float = 18.0
     dim_below: float = 35.0
     contrast_min: float = 8.0
+    dim_hysteresis: float = 0.15
     hot_delta_k: float = 8.0
     screen_score_min: float = 0.5
     hot_hold_frames: int = 3
@@ -89,11 +95,22 @@ class GateConfig:
     calibrated_how: str = "defaults, not calibrated"
 
     def __post_init__(self) -> None:
-        for name in ("rgb_confidence_min", "screen_score_min", "saturated_share"):
+        for name in _NUMBERS:
+            value = getattr(self, name)
+            sound = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
+            self._require(name, sound, "a finite number")
+        for name in _WHOLE_NUMBERS:
+            value = getattr(self, name)
+            sound = isinstance(value, Integral) and not isinstance(value, bool)
+            self._require(name, sound, "a whole number")
+        for name in ("confidence_rule", "calibrated_how"):
+            self._require(name, isinstance(getattr(self, name), str), "text")
+        for name in ("rgb_confidence_min", "screen_score_min"):
             self._require(name, 0.0 <= getattr(self, name) <= 1.0, "0 - 1")
         for name in ("dark_below", "dark_above", "dim_below", "contrast_min"):
             self._require(name, 0.0 <= getattr(self, name) <= 255.0, "0 - 255")
-        for name in ("confidence_hysteresis", "hot_delta_k", "stale_after_ms"):
+        self._require("saturated_share", 0.0 < self.saturated_share <= 1.0, "above 0, at most 1")
+        for name in ("confidence_hysteresis", "dim_hysteresis", "hot_delta_k", "stale_after_ms"):
             self._require(name, getattr(self, name) >= 0.0, "0 or more")
         for name in ("hot_hold_frames", "audit_every"):
             self._require(name, getattr(self, name) >= 0, "a whole number, 0 or more")
@@ -114,12 +131,22 @@ class GateConfig:
         known = {field.name for field in fields(self)}
         for name in thresholds:
             if name not in known:
-                raise ConfigError(f"gate: no threshold {name!r}; known are {', '.join(sorted(known))}")
+                near = get_close_matches(name, known, n=1)
+                hint = f" Did you mean {near[0]!r}?" if near else ""
+                raise ConfigError(f"gate: no threshold {name!r}; known are {', '.join(sorted(known))}.{hint}")
         return replace(self, **thresholds)  # type: ignore[arg-type]
 
     def _require(self, name: str, sound: bool, expected: str) -> None:
         if not sound:
             raise ConfigError(f"gate.{name}: expected {expected}, found {getattr(self, name)!r}")
+
+
+_WHOLE_NUMBERS = ("hot_hold_frames", "audit_every", "frozen_after")
+_NUMBERS = tuple(
+    item.name
+    for item in fields(GateConfig)
+    if item.name not in (*_WHOLE_NUMBERS, "confidence_rule", "calibrated_how")
+)
 
 
 @dataclass(frozen=True)
@@ -147,6 +174,7 @@ class RouterState:
     Attributes:
         frames: frames routed so far.
         dark: the last RGB frame was dark.
+        dim: the last RGB frame was too dim or too flat for RGB alone.
         low_confidence: the last RGB confidence was too low.
         hot_frames_left: frames that stay fused because something hot was seen.
         rgb_fingerprint, thermal_fingerprint: of the last frame of each camera.
@@ -155,6 +183,7 @@ class RouterState:
 
     frames: int = 0
     dark: bool = False
+    dim: bool = False
     low_confidence: bool = False
     hot_frames_left: int = 0
     rgb_fingerprint: int | None = None
@@ -181,18 +210,19 @@ class Need(Enum):
 
 
 def look_at_rgb(image: NDArray[np.uint8]) -> RgbLook:
-    """Glances at an RGB frame (uint8 [height, width, 3]): every 8th pixel in both directions."""
-    few = np.ascontiguousarray(image[::_SUBSAMPLE, ::_SUBSAMPLE])
-    luma = few.reshape(-1, 3) @ _LUMA
+    """Glances at an RGB frame (uint8 [height, width, 3]): about 80x64 of its pixels."""
+    few = np.ascontiguousarray(thinned(image))
+    luma = cv2.cvtColor(few, cv2.COLOR_RGB2GRAY)
+    mean, sigma = cv2.meanStdDev(luma)
     saturated = float(np.count_nonzero(luma >= _RGB_FULL_SCALE)) / luma.size
-    return RgbLook(float(luma.mean()), float(luma.std()), saturated, crc32(few.tobytes()))
+    return RgbLook(float(mean[0, 0]), float(sigma[0, 0]), saturated, crc32(few.tobytes()))
 
 
 def look_at_thermal(image: NDArray[np.uint16]) -> ThermalLook:
-    """Glances at a thermal frame (uint16 [height, width]): every 8th pixel in both directions."""
-    few = np.ascontiguousarray(image[::_SUBSAMPLE, ::_SUBSAMPLE])
+    """Glances at a thermal frame (uint16 [height, width]): about 80x64 of its pixels."""
+    few = np.ascontiguousarray(thinned(image))
     values = few.ravel()
-    middle = np.partition(values, values.size // 2)[values.size // 2]
+    middle = middle_value(values)
     return ThermalLook(float(np.count_nonzero(values == middle)) / values.size, crc32(few.tobytes()))
 
 
@@ -208,7 +238,7 @@ def hot_delta_counts(image: NDArray[np.uint16]) -> float:
     """
     small = cv2.resize(image, _SCREEN_WH, interpolation=cv2.INTER_AREA).astype(np.float32)
     around = cv2.blur(small, (_NEIGHBOURHOOD_PX, _NEIGHBOURHOOD_PX), borderType=cv2.BORDER_REFLECT)
-    return float((small - around).max())
+    return float(np.subtract(small, around, out=around).max())
 
 
 def frame_confidence(scores: NDArray[np.float32], rule: str) -> float:
@@ -269,7 +299,8 @@ def decide(
     Arguments:
         gate: thresholds.
         state: what the last frames left behind.
-        signals: health, luminance and contrast are measured; the others may still be None.
+        signals: health, luminance and contrast are measured; the others may still be None. A
+            signal that is no number (NaN) never speaks for RGB alone.
         key: the pair's key, for errors.
         force: the caller's own choice.
 
@@ -277,7 +308,8 @@ def decide(
 
     Raises:
         SensorsUnusableError: neither camera is healthy.
-        ConfigError: `force` asks for a camera that is not usable.
+        ConfigError: `force` asks for a frame that is missing. (A frozen, stale or saturated frame
+            is the caller's own choice.)
     """
     rgb_ok, thermal_ok = signals.rgb_health == "ok", signals.thermal_health == "ok"
     if force is not None:
@@ -297,14 +329,14 @@ def decide(
         return Decision(Route.FUSE, Reason.HOT_REGION)
     if state.hot_frames_left > 0:
         return Decision(Route.FUSE, Reason.HOT_HOLD)
-    if (signals.luminance or 0.0) < gate.dim_below or (signals.contrast or 0.0) < gate.contrast_min:
+    if _is_dim(gate, state, signals):
         return Decision(Route.FUSE, Reason.DIM)
-    if gate.audit_every and (state.frames + 1) % gate.audit_every == 0:
-        return Decision(Route.FUSE, Reason.AUDIT)
     if signals.rgb_confidence is None:
         return Need.CONFIDENCE
     if _is_unsure(gate, state, signals.rgb_confidence):
         return Decision(Route.FUSE, Reason.LOW_CONFIDENCE)
+    if gate.audit_every and (state.frames + 1) % gate.audit_every == 0:
+        return Decision(Route.FUSE, Reason.AUDIT)
     return Decision(Route.RGB, Reason.CONFIDENT)
 
 
@@ -320,7 +352,7 @@ def advance(
     if signals.rgb_confidence is not None:
         low_confidence = _is_unsure(gate, state, signals.rgb_confidence)
     hot_frames_left = max(0, state.hot_frames_left - 1)
-    if signals.hot_delta_k is not None and _is_hot(gate, signals):
+    if _is_hot(gate, signals):
         hot_frames_left = gate.hot_hold_frames
     new = replace(
         state,
@@ -332,6 +364,7 @@ def advance(
         new = replace(
             new,
             dark=_is_dark(gate, state, signals),
+            dim=_is_dim(gate, state, signals),
             rgb_repeats=_repeats(rgb.fingerprint, state.rgb_fingerprint, state.rgb_repeats),
             rgb_fingerprint=rgb.fingerprint,
         )
@@ -354,15 +387,25 @@ def _is_dark(gate: GateConfig, state: RouterState, signals: Signals) -> bool:
     return signals.luminance < (gate.dark_above if state.dark else gate.dark_below)
 
 
+def _is_dim(gate: GateConfig, state: RouterState, signals: Signals) -> bool:
+    factor = 1.0 + gate.dim_hysteresis if state.dim else 1.0
+    if signals.luminance is None or signals.contrast is None:
+        return True
+    bright = signals.luminance >= min(gate.dim_below * factor, 255.0)
+    contrasty = signals.contrast >= min(gate.contrast_min * factor, 255.0)
+    return not (bright and contrasty)  # NaN counts as dim.
+
+
 def _is_hot(gate: GateConfig, signals: Signals) -> bool:
-    by_kelvin = signals.hot_delta_k is not None and signals.hot_delta_k >= gate.hot_delta_k
-    by_screen = signals.screen_score is not None and signals.screen_score >= gate.screen_score_min
+    # Written so that NaN counts as hot.
+    by_kelvin = signals.hot_delta_k is not None and not signals.hot_delta_k < gate.hot_delta_k
+    by_screen = signals.screen_score is not None and not signals.screen_score < gate.screen_score_min
     return by_kelvin or by_screen
 
 
 def _is_unsure(gate: GateConfig, state: RouterState, confidence: float) -> bool:
     extra = gate.confidence_hysteresis if state.low_confidence else 0.0
-    return confidence < min(gate.rgb_confidence_min + extra, 1.0)
+    return not (isfinite(confidence) and confidence >= min(gate.rgb_confidence_min + extra, 1.0))
 
 
 def _check_force(force: Route, signals: Signals, key: str) -> None:
