@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from edge_sdk.detections import BoxTemperatures, box_iou
 from edge_sdk.errors import ConfigError, ShapeError
-from edge_sdk.frames import KELVIN_PER_CENTIKELVIN, ThermalFrame, ThermalPlane, ThermalUnit
+from edge_sdk.frames import KELVIN_PER_CENTIKELVIN, ThermalFrame, ThermalPlane, ThermalUnit, middle_value
 
 __all__ = ["Candidates", "DecodeSpec", "decode", "decode_grid", "suppress", "temperatures"]
 
@@ -21,6 +21,10 @@ BOX_ENCODINGS = ("linear", "exp")
 _RING_SHARE = 0.5
 _RING_MIN_PX = 3
 _RING_SAMPLES = 1024
+_MAX_EXPONENT = 10.0
+"""e^10 strides are wider than any input; more would overflow."""
+_FAR_PX = 1e6
+"""Coordinates beyond this are outside every frame; larger ones do not fit an integer."""
 
 
 @dataclass(frozen=True)
@@ -134,15 +138,18 @@ def decode_grid(
             "scores [1, classes, rows, columns] and boxes [1, 4, rows, columns]",
             f"scores {list(scores.shape)}, boxes {list(boxes.shape)}",
         )
-    logits = scores[0]
+    logits = scores[0].astype(np.float32, copy=False)
     if calibration is not None:
         slope = np.array([a for a, _ in calibration], dtype=np.float32)[:, None, None]
         shift = np.array([b for _, b in calibration], dtype=np.float32)[:, None, None]
         logits = logits * slope + shift
     class_ids, rows, columns = np.nonzero(logits >= np.log(score_min / (1.0 - score_min)))
     probabilities = 1.0 / (1.0 + np.exp(-logits[class_ids, rows, columns]))
-    distances = boxes[0][:, rows, columns].T
-    distances = np.exp(distances) if box_encoding == "exp" else np.maximum(distances, 0.0)
+    distances = boxes[0][:, rows, columns].T.astype(np.float32)
+    if box_encoding == "exp":
+        distances = np.exp(np.minimum(distances, _MAX_EXPONENT))
+    else:
+        distances = np.maximum(distances, 0.0)
     centres = np.stack([columns + 0.5, rows + 0.5], axis=1)
     corners = np.concatenate([centres - distances[:, :2], centres + distances[:, 2:]], axis=1)
     return Candidates(
@@ -183,13 +190,17 @@ def temperatures(
     if not len(xyxy):
         return ()
     to_thermal = np.linalg.inv(plane.to_input)
+    to_thermal /= to_thermal[2, 2]
     corners = xyxy[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2).astype(np.float64)
+    depth = corners @ to_thermal[2, :2] + to_thermal[2, 2]
+    ahead = depth > 1e-9  # A box with a corner beyond the homography's horizon has no place.
     mapped = corners @ to_thermal[:2, :2].T + to_thermal[:2, 2]
-    mapped /= (corners @ to_thermal[2, :2] + to_thermal[2, 2])[..., None]
+    mapped = np.clip(mapped / np.where(ahead, depth, 1.0)[..., None], -_FAR_PX, _FAR_PX)
     low = np.floor(mapped.min(axis=1) + 1e-6).astype(int)
     high = np.ceil(mapped.max(axis=1) - 1e-6).astype(int)
     return tuple(
-        _box_temperatures(frame, *map(int, (*low[index], *high[index]))) for index in range(len(xyxy))
+        _box_temperatures(frame, *map(int, (*low[index], *high[index]))) if ahead[index].all() else None
+        for index in range(len(xyxy))
     )
 
 
@@ -206,19 +217,18 @@ def _box_temperatures(
     outer_top, outer_bottom = max(top - margin_y, 0), min(bottom + margin_y, height)
     image = frame.image
     inside = image[top:bottom, left:right]
+    outer_area = (outer_right - outer_left) * (outer_bottom - outer_top)
+    step = max(1, round((max(0, outer_area - inside.size) / _RING_SAMPLES) ** 0.5))
     ring = np.concatenate(
         [
-            image[outer_top:top, outer_left:outer_right].ravel(),
-            image[bottom:outer_bottom, outer_left:outer_right].ravel(),
-            image[top:bottom, outer_left:left].ravel(),
-            image[top:bottom, right:outer_right].ravel(),
+            image[outer_top:top:step, outer_left:outer_right:step].ravel(),
+            image[bottom:outer_bottom:step, outer_left:outer_right:step].ravel(),
+            image[top:bottom:step, outer_left:left:step].ravel(),
+            image[top:bottom:step, right:outer_right:step].ravel(),
         ]
     )
     hottest = float(inside.max())
-    delta = None
-    if ring.size:
-        few = ring[:: max(1, ring.size // _RING_SAMPLES)]
-        delta = hottest - float(np.median(few))
+    delta = hottest - middle_value(ring) if ring.size else None
     absolute = frame.unit is ThermalUnit.CENTIKELVIN
     factor = KELVIN_PER_CENTIKELVIN if absolute else 1.0
     return BoxTemperatures(
@@ -264,7 +274,7 @@ def _decode_boxes(
     return Candidates(boxes[0][keep].astype(np.float32), scores[0][keep].astype(np.float32), class_ids[keep])
 
 
-def _output(outputs: Mapping[str, NDArray[Any]], meaning: str) -> NDArray[np.generic]:
+def _output(outputs: Mapping[str, NDArray[Any]], meaning: str) -> NDArray[Any]:
     if meaning not in outputs:
         raise ShapeError("graph outputs", f"one that means {meaning!r}", f"{sorted(outputs)}")
     return outputs[meaning]

@@ -42,23 +42,30 @@ class Letterbox:
     def fit(cls, frame_wh: tuple[int, int], input_wh: tuple[int, int]) -> Letterbox:
         """Fits a frame into a network input."""
         scale = min(input_wh[0] / frame_wh[0], input_wh[1] / frame_wh[1])
-        width, height = round(frame_wh[0] * scale), round(frame_wh[1] * scale)
+        width, height = _inner(frame_wh, scale)
         return cls(frame_wh, input_wh, scale, (input_wh[0] - width) // 2, (input_wh[1] - height) // 2)
 
     @property
     def matrix(self) -> NDArray[np.float64]:
         """3x3, frame coordinates to input coordinates (corner of the first pixel at 0)."""
-        return np.array([[self.scale, 0, self.left], [0, self.scale, self.top], [0, 0, 1.0]])
+        scale_x, scale_y = self._scales
+        return np.array([[scale_x, 0, self.left], [0, scale_y, self.top], [0, 0, 1.0]])
 
     @property
     def inner_wh(self) -> tuple[int, int]:
         """Width and height of the picture between the bars, in input pixels."""
-        return round(self.frame_wh[0] * self.scale), round(self.frame_wh[1] * self.scale)
+        return _inner(self.frame_wh, self.scale)
+
+    @property
+    def _scales(self) -> tuple[float, float]:
+        """Those of the resized picture, whose sides are whole pixels: `scale` to within half a pixel."""
+        width, height = self.inner_wh
+        return width / self.frame_wh[0], height / self.frame_wh[1]
 
     def boxes_to_frame(self, xyxy: NDArray[np.float32]) -> NDArray[np.float32]:
         """Maps boxes [n, 4] from input pixels to frame pixels, clipped to the frame. Copies: yes."""
         shift = np.array([self.left, self.top, self.left, self.top], dtype=np.float32)
-        boxes = (xyxy - shift) / np.float32(self.scale)
+        boxes = (xyxy - shift) / np.array(self._scales * 2, dtype=np.float32)
         limit = np.array(self.frame_wh * 2, dtype=np.float32)
         clipped: NDArray[np.float32] = np.clip(boxes, 0, limit)
         return clipped
@@ -78,7 +85,7 @@ def rgb_into(image: NDArray[np.uint8], letterbox: Letterbox, out: NDArray[np.uin
         ShapeError: `image` or `out` does not have the letterbox's sizes.
     """
     _check_size("RGB frame", image, letterbox.frame_wh)
-    _check_size("RGB input", out, letterbox.input_wh)
+    _check_size("RGB input", out, letterbox.input_wh, np.uint8)
     width, height = letterbox.inner_wh
     interpolation = cv2.INTER_AREA if letterbox.scale < _AREA_BELOW else cv2.INTER_LINEAR
     if (width, height) == letterbox.input_wh:
@@ -86,7 +93,7 @@ def rgb_into(image: NDArray[np.uint8], letterbox: Letterbox, out: NDArray[np.uin
         return
     out[:] = _PAD_RGB
     inner = out[letterbox.top : letterbox.top + height, letterbox.left : letterbox.left + width]
-    inner[:] = cv2.resize(image, (width, height), interpolation=interpolation)
+    cv2.resize(image, (width, height), dst=inner, interpolation=interpolation)
 
 
 def thermal_into(
@@ -114,10 +121,10 @@ def thermal_into(
     Copies: warped into `raw_out`, mapped into `out`.
 
     Raises:
-        ShapeError: an output does not have the letterbox's input size.
+        ShapeError: an output does not have the letterbox's input size, or the wrong dtype.
     """
-    _check_size("thermal input", raw_out, letterbox.input_wh)
-    _check_size("thermal input", out, letterbox.input_wh)
+    _check_size("raw_out", raw_out, letterbox.input_wh, np.uint16)
+    _check_size("thermal input", out, letterbox.input_wh, np.uint8)
     median = median_counts(frame.image)
     kelvin_per_count = radiometry.kelvin_per_count(frame.image, frame.unit)
     to_input = letterbox.matrix @ registration.matrix_for(letterbox.frame_wh, frame.size_wh)
@@ -141,7 +148,19 @@ def _centred(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     return centred
 
 
-def _check_size(name: str, image: NDArray[np.generic], size_wh: tuple[int, int]) -> None:
+def _inner(frame_wh: tuple[int, int], scale: float) -> tuple[int, int]:
+    return max(1, round(frame_wh[0] * scale)), max(1, round(frame_wh[1] * scale))
+
+
+def _check_size(
+    name: str,
+    image: NDArray[np.generic],
+    size_wh: tuple[int, int],
+    dtype: type[np.generic] | None = None,
+) -> None:
+    """OpenCV would write an output of another size or dtype into memory of its own, in silence."""
+    if dtype is not None and image.dtype != dtype:
+        raise ShapeError(name, np.dtype(dtype).name, str(image.dtype))
     if (image.shape[1], image.shape[0]) != size_wh:
         raise ShapeError(
             name,
