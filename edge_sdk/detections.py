@@ -166,10 +166,20 @@ class Detections:
             category_ids: class name to COCO category id; without it, class index + 1.
 
         Returns: one dict a box with `image_id, category_id, bbox [x, y, width, height], score`.
+            COCO has no place for temperatures: they are left out.
+
+        Raises:
+            ConfigError: `category_ids` lacks a class that was found.
         """
-        ids = category_ids or {name: index + 1 for index, name in enumerate(self.class_names)}
+        ids = (
+            category_ids
+            if category_ids is not None
+            else {name: index + 1 for index, name in enumerate(self.class_names)}
+        )
         entries = []
         for found in self:
+            if found.class_name not in ids:
+                raise ConfigError(f"category_ids lack class {found.class_name!r}: they have {sorted(ids)}")
             left, top, right, bottom = found.box_xyxy
             entries.append(
                 {
@@ -191,12 +201,19 @@ class Detections:
         """Converts from the COCO results entries of one image; the inverse of `to_coco`.
 
         Raises:
-            ConfigError: a category id that no class has.
+            ConfigError: an entry without `bbox` or `category_id`, or a category id that no class has.
         """
-        ids = category_ids or {name: index + 1 for index, name in enumerate(class_names)}
+        ids = (
+            category_ids
+            if category_ids is not None
+            else {name: index + 1 for index, name in enumerate(class_names)}
+        )
         index_of = {ids[name]: index for index, name in enumerate(class_names) if name in ids}
         boxes, scores, class_ids = [], [], []
         for entry in entries:
+            missing = {"bbox", "category_id"} - entry.keys()
+            if missing:
+                raise ConfigError(f"COCO entry without {', '.join(sorted(missing))}: it has {sorted(entry)}")
             if entry["category_id"] not in index_of:
                 raise ConfigError(
                     f"COCO category_id {entry['category_id']}: known ids are {sorted(index_of)}"
@@ -217,8 +234,16 @@ def box_iou(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[
     """Intersection over union of boxes [n, 4] with boxes [m, 4] (xyxy): [n, m], 0 - 1."""
     low = np.maximum(first[:, None, :2], second[None, :, :2])
     high = np.minimum(first[:, None, 2:], second[None, :, 2:])
-    overlap = np.prod(np.maximum(high - low, 0.0), axis=2)
-    areas = [np.prod(np.maximum(boxes[:, 2:] - boxes[:, :2], 0.0), axis=1) for boxes in (first, second)]
+    sides = np.maximum(high - low, 0.0)
+    overlap = sides[..., 0] * sides[..., 1]
+    areas = []
+    for boxes in (first, second):
+        sides = np.maximum(boxes[:, 2:] - boxes[:, :2], 0.0)
+        areas.append(sides[:, 0] * sides[:, 1])
     union = areas[0][:, None] + areas[1][None, :] - overlap
     iou: NDArray[np.float32] = np.divide(overlap, union, out=np.zeros_like(overlap), where=union > 0)
     return iou
+
+
+def _coco_ids(class_names: Sequence[str]) -> dict[str, int]:
+    return {name: index + 1 for index, name in enumerate(class_names)}
