@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edge_sdk.buffers import BufferSpec, HostPool
 from edge_sdk.clock import Clock, MonotonicClock
@@ -24,7 +25,7 @@ from edge_sdk.engine.bundle import Bundle, load_bundle
 from edge_sdk.engine.inputs import GraphInputs
 from edge_sdk.engine.manifest import FEATURES, SCREEN_GRAPH, Manifest
 from edge_sdk.engine.runner import Runner
-from edge_sdk.errors import ConfigError, SourceError, StateError
+from edge_sdk.errors import ConfigError, FrameError, InferenceError, SourceError, StateError
 from edge_sdk.frames import FramePair, Registration, ThermalPlane
 from edge_sdk.measurements import FrameResult, Reason, Route, Signals
 from edge_sdk.postprocess import Candidates, decode, temperatures
@@ -63,7 +64,8 @@ def load(
 
     Arguments:
         engine: name of an installed bundle, or the path of a bundle's folder.
-        device: "auto", "cpu", "cuda" or "tensorrt". "auto" keeps the list of what it tried.
+        device: "auto", "cpu", "cuda", "tensorrt", or "null", which infers nothing. "auto" keeps the
+            list of what it tried.
         precision: "int8", "fp16" or "fp32"; by default the one the bundle ships to be run.
         threads: CPU threads a graph may use; by default the machine's physical cores.
         allow_fallback: execution providers that may be used instead of the one asked for, by name.
@@ -82,9 +84,13 @@ def load(
     runner, choice = open_runner(
         bundle, device=device, precision=precision, threads=threads, allow_fallback=tuple(allow_fallback)
     )
-    return Detector(
-        bundle, runner, choice=choice, gate=thresholds, clock=clock, load_ns=clock.now_ns() - start_ns
-    )
+    try:
+        detector = Detector(bundle, runner, choice=choice, gate=thresholds, clock=clock)
+    except BaseException:
+        runner.close()
+        raise
+    detector.load_ns = clock.now_ns() - start_ns
+    return detector
 
 
 class Detector:
@@ -105,9 +111,8 @@ class Detector:
         choice: DeviceChoice,
         gate: GateConfig,
         clock: Clock,
-        load_ns: int = 0,
     ) -> None:
-        self.bundle, self.choice, self.gate, self.load_ns = bundle, choice, gate, load_ns
+        self.bundle, self.choice, self.gate, self.load_ns = bundle, choice, gate, 0
         self._manifest = bundle.manifest
         self._runner: Runner | None = runner
         self._clock = clock
@@ -134,6 +139,8 @@ class Detector:
         self._raw = self._pool.lease("raw thermal")
         self._scratch = self._pool.lease("difference")
         self._letterboxes: dict[tuple[int, int], Letterbox] = {}
+        self._rgb_wh: tuple[int, int] | None = None  # of the last RGB frame seen
+        self._thermal_alone = all(graph.reads == {"thermal"} for graph in graphs.values())
 
     @property
     def provider(self) -> str:
@@ -162,6 +169,8 @@ class Detector:
         """
         self._open_runner()
         work = _Work(pair, self._clock)
+        if pair.rgb is not None:
+            self._rgb_wh = pair.rgb.size_wh
         if self._manifest.kind == "single":
             if force is not None:
                 raise ConfigError(f"engine {self._manifest.name!r} has one graph; drop force={force!r}")
@@ -176,6 +185,7 @@ class Detector:
         """Forgets what the router remembers and all statistics: a new sequence begins."""
         self._state = RouterState()
         self._stats = RunningStats()
+        self._rgb_wh = None
 
     def close(self) -> None:
         """Gives the engine and all memory back. A second call does nothing."""
@@ -183,6 +193,7 @@ class Detector:
             self._raw.release()
             self._scratch.release()
             self._pool.close()
+            self._inputs, self._outputs = {}, {}
             self._runner.close()
             self._runner = None
 
@@ -219,6 +230,8 @@ class Detector:
                 decision = decide(gate, state, signals, key=pair.key, force=force)
         finally:
             self._state = advance(gate, state, signals, rgb_look, thermal_look)
+        if decision.reason is Reason.THERMAL_LOST and self._state.dark:
+            work.notes.append(f"RGB frame dark and thermal frame {thermal_health}: little can be seen")
         work.mark("routing")
         return self._finish(work, decision, signals)
 
@@ -230,6 +243,7 @@ class Detector:
         measured = {"hot_delta_k": hot_delta_counts(thermal.image) * plane.kelvin_per_count}
         work.mark("routing")
         if SCREEN_GRAPH in self._outputs:
+            self._lay_thermal(work, SCREEN_GRAPH)
             self._run(work, SCREEN_GRAPH)
             logit = float(self._outputs[SCREEN_GRAPH]["screen"].flat[0])
             measured["screen_score"] = float(1.0 / (1.0 + np.exp(-np.clip(logit, -60, 60))))
@@ -246,7 +260,7 @@ class Detector:
         route = decision.route
         if route is Route.RGB:
             if work.rgb_candidates is None:
-                self._measure_rgb(work)
+                signals = replace(signals, **self._measure_rgb(work))
             candidates = work.rgb_candidates
             assert candidates is not None
             if work.pair.thermal is not None and signals.thermal_health == "ok":
@@ -263,7 +277,8 @@ class Detector:
 
     def _audit(self, work: _Work, fused: Candidates) -> None:
         """Compares what RGB alone would have said with the fused answer."""
-        alone = self._decode(work, "rgb")
+        alone = work.rgb_candidates
+        assert alone is not None
         sure = fused.scores >= self.gate.rgb_confidence_min
         seen = (box_iou(fused.xyxy, alone.xyxy) >= _AUDIT_IOU) & (
             fused.class_ids[:, None] == alone.class_ids[None, :]
@@ -302,6 +317,8 @@ class Detector:
         work.mark("preprocess")
 
     def _lay_thermal(self, work: _Work, graph: str) -> ThermalPlane:
+        """Lays the thermal frame once; a graph whose input is other memory gets a copy."""
+        picture = self._inputs[graph].picture("thermal")
         if work.plane is None:
             assert work.pair.thermal is not None
             work.plane = thermal_into(
@@ -310,10 +327,13 @@ class Detector:
                 self._letterbox(work),
                 self._manifest.radiometry,
                 self._raw.array,
-                self._inputs[graph].picture("thermal"),
+                picture,
                 self._scratch.array,
             )
-            work.mark("preprocess")
+            work.laid = picture
+        elif work.laid is not None and not np.may_share_memory(picture, work.laid):
+            np.copyto(picture, work.laid)
+        work.mark("preprocess")
         return work.plane
 
     def _run_rgb(self, work: _Work) -> None:
@@ -328,7 +348,11 @@ class Detector:
         work.engine_ns[graph] = work.mark("engine")
 
     def _decode(self, work: _Work, graph: str) -> Candidates:
-        found = decode(self._manifest.decode, graph, self.class_names, self._outputs[graph])
+        outputs = self._outputs[graph]
+        for meaning, array in outputs.items():
+            if np.isnan(array.min()):
+                raise InferenceError(graph, self.provider, f"output that means {meaning!r} holds NaN")
+        found = decode(self._manifest.decode, graph, self.class_names, outputs)
         work.mark("postprocess")
         return found
 
@@ -345,7 +369,7 @@ class Detector:
         if work.plane is not None and pair.thermal is not None:
             heat = temperatures(pair.thermal, work.plane, candidates.xyxy)
         detections = Detections(
-            self._letterbox(work).boxes_to_frame(candidates.xyxy),
+            self._boxes(work, candidates),
             candidates.scores,
             candidates.class_ids,
             self.class_names,
@@ -368,33 +392,60 @@ class Detector:
         self._stats.add(result)
         return result
 
+    def _boxes(self, work: _Work, candidates: Candidates) -> NDArray[np.float32]:
+        """Boxes in RGB pixels; in thermal pixels where a thermal engine has no registration."""
+        boxes = self._letterbox(work).boxes_to_frame(candidates.xyxy)
+        if not self._thermal_alone:
+            return boxes
+        registration = work.pair.registration or self._manifest.registration
+        thermal = work.pair.thermal
+        assert thermal is not None
+        if registration is None:
+            work.notes.append("no registration: boxes are in pixels of the thermal frame")
+            return boxes
+        return registration.boxes_to_rgb(boxes, self._rgb_wh or registration.rgb_size_wh, thermal.size_wh)
+
     def _letterbox(self, work: _Work) -> Letterbox:
-        """Where the RGB frame lies in the network's input; without one, where it would lie."""
-        pair = work.pair
-        if pair.rgb is not None:
-            frame_wh = pair.rgb.size_wh
-        elif self._manifest.kind == "single" and pair.registration is None and pair.thermal is not None:
-            frame_wh = pair.thermal.size_wh
+        """Where the RGB frame lies in the network's input; without one, where it would lie.
+
+        An engine that reads thermal alone gets the thermal frame as it is.
+        """
+        if self._thermal_alone:
+            assert work.pair.thermal is not None
+            frame_wh = work.pair.thermal.size_wh
         else:
-            frame_wh = self._registration(work).rgb_size_wh
+            # While the RGB camera is lost, boxes stay in the pixels that it had.
+            frame_wh = self._rgb_wh or self._registration(work).rgb_size_wh
         if frame_wh not in self._letterboxes:
             self._letterboxes[frame_wh] = Letterbox.fit(frame_wh, self._input_wh)
         return self._letterboxes[frame_wh]
 
     def _registration(self, work: _Work) -> Registration:
-        pair = work.pair
+        """Where the thermal frame lies on the RGB frame; what is assumed of it is noted."""
+        if work.registration is None:
+            work.registration = self._choose_registration(work)
+        return work.registration
+
+    def _choose_registration(self, work: _Work) -> Registration:
+        pair, thermal, default = work.pair, work.pair.thermal, self._manifest.registration
+        assert thermal is not None
+        if self._thermal_alone:
+            return Registration.identity(thermal.size_wh, "the thermal frame itself")
         if pair.registration is not None:
+            origin = pair.registration.origin
+            if origin.startswith("assumed") and not any(origin in note for note in pair.notes):
+                work.notes.append(f"registration {origin}")
             return pair.registration
-        default = self._manifest.registration
         if default is not None:
+            depth = f", exact at {default.depth_m:g} m" if default.depth_m else ""
+            work.notes.append(f"registration assumed: the engine bundle's default{depth}")
             return default
-        assert pair.thermal is not None
-        if pair.rgb is None or pair.rgb.size_wh == pair.thermal.size_wh:
-            return Registration.identity(pair.thermal.size_wh, "assumed: no registration given")
+        if self._rgb_wh in (None, thermal.size_wh):
+            work.notes.append("registration assumed: RGB and thermal frames share their pixels")
+            return Registration.identity(thermal.size_wh, "assumed: equal frame sizes")
         raise ConfigError(
-            f"pair {pair.key!r}: no registration of thermal {pair.thermal.size_wh} to RGB "
-            f"{pair.rgb.size_wh} pixels. Give the source one, or put [registration] into the manifest of "
-            f"{self._manifest.name!r}."
+            f"pair {pair.key!r}: no registration of thermal {thermal.size_wh} to RGB {self._rgb_wh} pixels. "
+            f"Give the source one, or put [registration] into the manifest of {self._manifest.name!r}."
         )
 
     def _open_runner(self) -> Runner:
@@ -413,6 +464,8 @@ class _Work:
     engine_ns: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     plane: ThermalPlane | None = None
+    laid: NDArray[np.uint8] | None = None
+    registration: Registration | None = None
     rgb_candidates: Candidates | None = None
     _last_ns: int = 0
 
@@ -470,14 +523,14 @@ def run_source(
         pace: waits until the next pair is due; without one pairs follow back to back.
         frames: at most so many answered pairs.
         duration_ns: no pair starts later than this after the first.
-        on_bad: "raise", or "skip" to record a pair that cannot be answered and go on.
+        on_bad: "raise", or "skip" to record a pair that cannot be read or answered and go on.
         force: take this route for every pair.
         on_result: called with each pair and its result, outside all timing.
 
     Returns: the number of pairs answered.
 
     Raises:
-        SourceError: a pair cannot be answered and `on_bad` is "raise".
+        SourceError: a pair cannot be read or answered and `on_bad` is "raise".
         ConfigError: `on_bad` is neither.
     """
     if on_bad not in ("raise", "skip"):
@@ -489,13 +542,22 @@ def run_source(
     while frames is None or answered < frames:
         if first_ns is not None and duration_ns is not None and clock.now_ns() - first_ns >= duration_ns:
             break
-        pair = next(pairs, None)
+        try:
+            pair = next(pairs, None)
+        except FrameError as error:
+            if on_bad == "raise":
+                raise
+            if recorder is not None:
+                recorder.drop(error.key, str(error))
+            continue
         if pair is None:
             break
         if pace is not None:
             pace.wait()
         start_ns = clock.now_ns()
         first_ns = start_ns if first_ns is None else first_ns
+        if duration_ns is not None and start_ns - first_ns >= duration_ns > 0:
+            break
         try:
             result = detector(pair, force=force)
         except SourceError as error:
