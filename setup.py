@@ -63,7 +63,6 @@ setup(
     },
     entry_points={"console_scripts": ["edge-sdk=edge_sdk.cli.main:main"]},
     classifiers=[
-        "License :: OSI Approved :: Apache Software License",
         "Programming Language :: Python :: 3.10",
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",
