@@ -8,6 +8,7 @@ from pathlib import Path
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 __all__ = ["doctor"]
@@ -25,7 +26,8 @@ def doctor(
     findings = examine()
     table = Table("What", "State", "Found", "What to do", title="This machine")
     for item in findings:
-        table.add_row(item.what, f"[{_STYLES[item.state]}]{item.state}[/]", item.found, item.advice)
+        state = f"[{_STYLES[item.state]}]{item.state}[/]"
+        table.add_row(escape(item.what), state, escape(item.found), escape(item.advice))
     Console().print(table)
     if json_file is not None:
         report = {"schema": 1, "machine": machine_facts(), "findings": [asdict(item) for item in findings]}

@@ -84,7 +84,7 @@ def usable_cores(root: Path = Path("/")) -> int:
 
 
 def _cpu_model(root: Path) -> str:
-    """The CPU's name as the kernel gives it, or its architecture where it gives none, as on most Arm boards."""
+    """The CPU's name as the kernel gives it; its architecture where it gives none, as on most Arm boards."""
     match = re.search(r"^(?:model name|Model)\s*:\s*(\S.*)$", _text(root / "proc/cpuinfo"), re.MULTILINE)
     return match[1].strip() if match else platform.processor() or platform.machine()
 

@@ -115,7 +115,7 @@ def find_bundle(name_or_path: str | os.PathLike[str]) -> Path:
     known = list_bundles()
     if text in known:
         return known[text]
-    path = Path(text).expanduser()
+    path = _expanded(text)
     if path.name == MANIFEST_NAME and path.is_file():
         path = path.parent
     if text and (path / MANIFEST_NAME).is_file():
@@ -145,12 +145,18 @@ def list_bundles() -> Mapping[str, Path]:
 
 
 def _search_path() -> list[Path]:
-    folders = [
-        Path(part).expanduser() for part in os.environ.get(ENGINES_VARIABLE, "").split(os.pathsep) if part
-    ]
+    given = os.environ.get(ENGINES_VARIABLE, "").split(os.pathsep)
+    folders = [_expanded(part) for part in given if part]
     try:
         installed = importlib.resources.files(_INSTALLED_PACKAGE)
     except ModuleNotFoundError:
         return folders
     # A zipped package has no folder: its bundles cannot be listed, and the error says what was searched.
     return [*folders, installed] if isinstance(installed, Path) else folders
+
+
+def _expanded(text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:  # "~name" of nobody
+        return Path(text)

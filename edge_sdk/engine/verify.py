@@ -71,7 +71,7 @@ def read_inside(folder: Path, file: str, limit_nbytes: int) -> bytes:
         raise EngineIntegrityError(path, "file", "present", "missing", _FIX_CHANGED) from error
     except (OSError, ValueError) as error:
         raise EngineIntegrityError(path, "file", "readable", _reason(error)) from error
-    with os.fdopen(descriptor, "rb") as stream:
+    try:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             raise EngineIntegrityError(path, "kind of file", "a regular file", "something else", _FIX_INSIDE)
@@ -79,10 +79,13 @@ def read_inside(folder: Path, file: str, limit_nbytes: int) -> bytes:
             raise EngineIntegrityError(
                 path, "size", f"at most {limit_nbytes} bytes", f"{facts.st_size} bytes", _FIX_CHANGED
             )
-        try:
-            return stream.read(limit_nbytes + 1)[: limit_nbytes + 1]
-        except OSError as error:
-            raise EngineIntegrityError(path, "file", "readable", _reason(error)) from error
+        with os.fdopen(descriptor, "rb", closefd=False) as stream:
+            # One byte more than allowed, so that a file that grows meanwhile shows.
+            return stream.read(limit_nbytes + 1)
+    except OSError as error:
+        raise EngineIntegrityError(path, "file", "readable", _reason(error)) from error
+    finally:
+        os.close(descriptor)
 
 
 _FIX_CHANGED = "The bundle is incomplete or was changed after it was made: install or copy it again."
