@@ -56,7 +56,8 @@ class Radiometry:
     def kelvin_per_count(self, image: NDArray[np.uint16], unit: ThermalUnit) -> float:
         """Returns what one count is worth: exact for centikelvin, noise-equivalent for counts.
 
-        The noise-equivalent figure moves in half octaves, so that it is steady from frame to frame.
+        The noise-equivalent figure moves in half octaves, so that it is steady from frame to frame except
+        where the noise lies at the border of a step.
         """
         if unit is ThermalUnit.CENTIKELVIN:
             return KELVIN_PER_CENTIKELVIN
@@ -86,7 +87,8 @@ class Radiometry:
             raise ShapeError("out", f"uint8 {list(image.shape)}", f"{out.dtype} {list(out.shape)}")
         if scratch is None:
             scratch = np.empty(image.shape, dtype=np.intp)
-        np.subtract(image, np.intp(median - _COUNTS), out=scratch)
+        np.copyto(scratch, image)  # First to the wide type: a subtraction that converts would buffer.
+        np.subtract(scratch, median - _COUNTS, out=scratch)
         np.take(self._table(kelvin_per_count), scratch, out=out, mode="clip")
 
     def _table(self, kelvin_per_count: float) -> NDArray[np.uint8]:
@@ -109,6 +111,11 @@ def median_counts(image: NDArray[np.uint16]) -> int:
 
 def noise_counts(image: NDArray[np.uint16]) -> float:
     """Estimates the noise of a raw frame in counts (1 sigma), edges and hot spots aside.
+
+    Measured bias on synthetic 320x256 frames: within 6 % on flat frames and ramps. Steep edges and fine
+    texture raise it: by 14 % at a noise of 5 counts, 25 - 40 % at 3 counts, and up to threefold where a
+    texture of pixel size (0.5 K) stands over a noise of 1 count. Raised noise means fewer noise-equivalent
+    kelvin a count, so the hot-region screen is then less sensitive, not more.
 
     Returns at least the noise of rounding to whole counts.
     """
