@@ -170,6 +170,7 @@ def parse_sla(content: bytes | str, path: Path | None = None) -> Sla:
     frames.refuse_unknown(["max_dropped_share"])
     min_fps = throughput.number("min_fps", above=0, most=100_000, unit="frames/s")
     max_dropped_share = frames.number("max_dropped_share", least=0, below=1)
+    run = _run_plan(top.section("run"))
     if not latency and min_fps is None and max_dropped_share is None:
         raise SlaFileError(
             path,
@@ -185,7 +186,7 @@ def parse_sla(content: bytes | str, path: Path | None = None) -> Sla:
         latency=latency,
         min_fps=min_fps,
         max_dropped_share=max_dropped_share,
-        run=_run_plan(top.section("run")),
+        run=run,
         confidence=top.number("confidence", least=0.5, below=1) or CONFIDENCE,
         sha256=hashlib.sha256(raw).hexdigest(),
         path=path,

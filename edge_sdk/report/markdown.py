@@ -6,7 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from edge_sdk.measurements import STAGES
 from edge_sdk.report.record import RunRecord
-from edge_sdk.report.summary import SHOWN_SHARES, RunSummary, bounded, figure, limit_text, summarise
+from edge_sdk.report.summary import (
+    SHOWN_SHARES,
+    RunSummary,
+    bounded,
+    figure,
+    limit_text,
+    printable,
+    summarise,
+)
 from edge_sdk.report.verdict import Verdicts
 
 __all__ = ["run_markdown"]
@@ -115,5 +123,5 @@ def _table(heads: Iterable[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
 
 def _plain(text: str) -> str:
     """Keeps foreign text from becoming Markdown structure or HTML."""
-    text = " ".join(text.split())
+    text = " ".join(printable(text).split())
     return text.replace("<=", "≤").replace("<", "&lt;").replace("|", "\\|")

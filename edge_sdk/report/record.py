@@ -239,7 +239,8 @@ class RunRecord:
         """From the first frame's start to the last frame's result, in nanoseconds."""
         if not len(self.frames):
             return 0
-        return int(self.frames.start_ns[-1] - self.frames.start_ns[0] + self.frames.latency_ns[-1])
+        span_ns = self.frames.start_ns[-1] - self.frames.start_ns[0] + self.frames.latency_ns[-1]
+        return max(0, int(span_ns))  # a clock that went backwards must not give less than nothing
 
     @cached_property
     def warm_up_frames(self) -> int:

@@ -14,7 +14,16 @@ from edge_sdk.report.record import ABSENT, RunRecord
 from edge_sdk.report.verdict import ClauseVerdict
 from edge_sdk.stats import CONFIDENCE, Bounds, percentile, percentile_bounds
 
-__all__ = ["SHOWN_SHARES", "RouteSummary", "RunSummary", "bounded", "figure", "limit_text", "summarise"]
+__all__ = [
+    "SHOWN_SHARES",
+    "RouteSummary",
+    "RunSummary",
+    "bounded",
+    "figure",
+    "limit_text",
+    "printable",
+    "summarise",
+]
 
 SHOWN_SHARES = (0.5, 0.95, 0.99)
 """The percentiles that tables show."""
@@ -73,9 +82,9 @@ def summarise(record: RunRecord) -> RunSummary:
     return RunSummary(
         routes=tuple(routes),
         reasons=dict(Counter(frames.reason).most_common()),
-        detections=dict(sorted(record.detections.items())),
-        facts=tuple(_facts(record)),
-        caveats=tuple(_caveats(record)),
+        detections={printable(name): count for name, count in sorted(record.detections.items())},
+        facts=tuple((heading, printable(sentence)) for heading, sentence in _facts(record)),
+        caveats=tuple(printable(caveat) for caveat in _caveats(record)),
     )
 
 
@@ -94,6 +103,11 @@ def bounded(bounds: Bounds) -> str:
     return f"{figure(bounds.estimate)} " + (
         "too few" if bounds.upper is None else f"<= {figure(bounds.upper)}"
     )
+
+
+def printable(text: str) -> str:
+    """Replaces what could steer a terminal: names and reasons come from files and cameras."""
+    return "".join(sign if sign.isprintable() else " " if sign.isspace() else "?" for sign in text)
 
 
 def limit_text(clause: ClauseVerdict) -> str:

@@ -11,7 +11,15 @@ from rich.text import Text
 
 from edge_sdk.measurements import STAGES
 from edge_sdk.report.record import RunRecord
-from edge_sdk.report.summary import SHOWN_SHARES, RunSummary, bounded, figure, limit_text, summarise
+from edge_sdk.report.summary import (
+    SHOWN_SHARES,
+    RunSummary,
+    bounded,
+    figure,
+    limit_text,
+    printable,
+    summarise,
+)
 from edge_sdk.report.verdict import Outcome, Verdicts
 
 __all__ = ["print_run", "print_verdicts"]
@@ -41,7 +49,7 @@ def print_run(record: RunRecord, console: Console) -> None:
 
 def print_verdicts(verdicts: Verdicts, console: Console) -> None:
     """Prints each clause of a judged SLA, then why what did not pass did not, then the overall verdict."""
-    table = _table(f"SLA {verdicts.sla}")
+    table = _table(printable(f"SLA {verdicts.sla}"))
     for name in ("verdict", "clause"):
         table.add_column(name, overflow="fold")
     for name in ("limit", "measured", "lower", "upper", "n"):
@@ -58,15 +66,15 @@ def print_verdicts(verdicts: Verdicts, console: Console) -> None:
         )
     console.print(table)
     for why in verdicts.unsound:
-        console.print(Text(f"INVALID because {why}"))
+        console.print(Text(printable(f"INVALID because {why}")))
     if not verdicts.unsound:
         for clause in verdicts.clauses:
             if clause.verdict is not Outcome.PASS:
-                console.print(Text(f"{clause.verdict.value} {clause.clause}: {clause.reason}"))
+                console.print(Text(printable(f"{clause.verdict.value} {clause.clause}: {clause.reason}")))
     for note in verdicts.notes:
         console.print(Text(note, "dim"))
     console.print(
-        Text(f"SLA {verdicts.sla}: ").append(verdicts.overall.value, _COLOURS[verdicts.overall]),
+        Text(printable(f"SLA {verdicts.sla}: ")).append(verdicts.overall.value, _COLOURS[verdicts.overall]),
         Text(f"(bounds at {100 * verdicts.confidence:g} % confidence)"),
     )
 

@@ -18,6 +18,7 @@ __all__ = ["MAX_WARM_UP_SHARE", "Block", "block_percentiles", "lag1_autocorrelat
 MAX_WARM_UP_SHARE = 0.5
 """No more than this share of a series is ever taken for warm-up."""
 
+_FEWEST = 10  # fewer values show no steady level to compare with
 _RATIO_MIN = 1.05  # a head less than 5 % slower than the rest is not worth calling warm-up
 _CLIP_SIGMAS = 4.0  # one stall in mid-run must not outweigh a plateau
 _SIGMA_FLOOR = 0.01  # a series without noise still has 1 % of it, or rounding would look like a step
@@ -69,13 +70,11 @@ def block_percentiles(
     if len(times) == 0:
         return []
     numbers = (times - times[0]) // block_ns
+    edges = np.flatnonzero(np.diff(numbers)) + 1
+    firsts = np.concatenate([[0], edges])
     return [
-        Block(
-            int(number) * block_ns,
-            int((numbers == number).sum()),
-            percentile(series[numbers == number], share),
-        )
-        for number in np.unique(numbers)
+        Block(int(numbers[first]) * block_ns, len(chunk), percentile(chunk, share))
+        for first, chunk in zip(firsts, np.split(series, edges), strict=True)
     ]
 
 
@@ -85,7 +84,8 @@ def warm_up_frames(values: ArrayLike, groups: Sequence[Any] | None = None) -> in
     No fixed count is dropped. The cut is the one that leaves the steadiest rest (White's MSER rule on
     logarithms, stalls clipped), and it stands only if what it cuts off is clearly slower than the rest:
     by 5 % and by four standard errors. So a steady run, or one that slows down later, loses nothing,
-    and a run with two plateaus before it settles loses both. At most `MAX_WARM_UP_SHARE` is cut.
+    and a run with two plateaus before it settles loses both. At most `MAX_WARM_UP_SHARE` is cut,
+    and nothing from fewer than ten frames.
 
     Arguments:
         values: latencies in order, any unit, all positive.
@@ -101,7 +101,7 @@ def warm_up_frames(values: ArrayLike, groups: Sequence[Any] | None = None) -> in
     if len(series) and not (np.isfinite(series).all() and series.min() > 0):
         raise ConfigError("warm_up_frames: expected positive finite values")
     count = len(series)
-    if count < 4:
+    if count < _FEWEST:
         return 0
     levels = _over_own_level(np.log(series), groups)
     settled = levels[count // 2 :]
