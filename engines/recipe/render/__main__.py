@@ -37,18 +37,24 @@ def main(arguments: list[str] | None = None) -> int:
     clip.add_argument("--out", type=Path, required=True)
     clip.add_argument("--seed", type=int, default=None)
     clip.add_argument("--frames", type=int, default=150)
-    clip.add_argument("--stride", type=int, default=1, help="render every n-th frame only, to look at the story")
+    clip.add_argument(
+        "--stride", type=int, default=1, help="render every n-th frame only, to look at the story"
+    )
     options = parser.parse_args(arguments)
     if options.command == "dataset":
         from engines.recipe.render.dataset import write_dataset
 
-        count = write_dataset(options.out, options.split, options.worlds, *options.shard, threads=options.threads)
+        count = write_dataset(
+            options.out, options.split, options.worlds, *options.shard, threads=options.threads
+        )
         print(f"wrote {count} pairs")
     elif options.command == "sheet":
         from engines.recipe.render.sheet import write_sheet
         from engines.recipe.render.shoot import shoot_world
 
-        write_sheet(options.out, [pair for seed in options.worlds for pair in shoot_world(seed, options.threads)])
+        write_sheet(
+            options.out, [pair for seed in options.worlds for pair in shoot_world(seed, options.threads)]
+        )
     else:
         from engines.recipe.render.clip import CLIP_SEED, write_clip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +20,14 @@ from engines.recipe.world.faults import heat_joints
 from engines.recipe.world.scene import SPLIT_SEEDS, in_view
 from engines.recipe.world.yard import Joint
 
-CLIP_SEED = 30000
+CLIP_SEED = 30020
 FAULT_RISE_K = 25.0
 FRAMES_PER_SECOND = 10
 JPEG_QUALITY, PNG_LEVEL = 85, 9
+NETD_K, THERMAL_STEP_CENTIKELVIN = 0.035, 4
 SUN_STORY = ((0.0, 38.0), (0.44, 9.0), (0.60, 2.0), (0.68, -4.0), (0.73, -10.5), (1.0, -16.0))
 MEMORY_MINUTES = ((4, 0.26), (15, 0.24), (35, 0.2), (65, 0.15), (110, 0.1), (170, 0.05))
-EXPOSURE_FOLLOW = 0.5
+EXPOSURE_FOLLOW, METER_TARGET = 0.5, 0.16
 LUMA_WEIGHTS = np.array([0.299, 0.587, 0.114])
 
 
@@ -60,7 +62,8 @@ def memory_of(condition: Condition) -> list[PastLight]:
 
 
 def choose_joint(studio: Studio, frames: int) -> Joint:
-    """Returns the joint to fail: out of the picture before the pan, in plain sight of the most frames after it.
+    """Returns the joint to fail: out of the picture before the pan, in plain sight of the most frames after
+    it.
 
     Raises: LookupError where the yard of this seed has none; take another seed.
     """
@@ -94,25 +97,31 @@ def write_clip(out: Path, seed: int, frames: int = 150, stride: int = 1, threads
     joint = choose_joint(studio, frames)
     rng = np.random.default_rng([seed, 5])
     studio.world.faults = heat_joints(studio.world.mesh, [joint], [FAULT_RISE_K], rng)
+    camera = replace(studio.thermal_camera, netd_k=NETD_K, step_centikelvin=THERMAL_STEP_CENTIKELVIN)
     settings: RgbSettings | None = None
     for index in range(0, frames, stride):
         moment = index / (frames - 1)
         condition = story_condition(moment, seed)
         studio.light(condition)
         view = studio.view(studio.world.poses[index])
-        metered = wanted_brightness(studio.tracer.render_rgb(view.placed, 1, index))
+        metered = wanted_brightness(studio.tracer.render_rgb(view.placed, 1, index), METER_TARGET)
         if settings is None:
-            settings = RgbSettings(1.0, 1.0, 0.4).with_brightness(metered)
+            settings = RgbSettings(1.0, 1.0, 0.45, noise_share=0.5).with_brightness(metered)
         past = settings.exposure * settings.gain
         settings = settings.with_brightness(past * (metered / past) ** (1 - (1 - EXPOSURE_FOLLOW) ** stride))
-        drift = studio.thermal_camera.drifted(studio.thermal_camera.offset_k + 0.15 * float(np.sin(index * 0.04)))
+        drift = camera.drifted(camera.offset_k + 0.15 * float(np.sin(index * 0.04)))
         frame_rng = np.random.default_rng([seed, 100 + index])
         key = f"{index:03d}"
         pair = studio.shoot(key, view, condition, frame_rng, memory_of(condition), settings, drift)
         write_pair(out, key, pair, JPEG_QUALITY, PNG_LEVEL)
-        seen = sorted({label.target.label for label in pair.labels if label.rgb_visible or label.thermal_visible})
+        seen = sorted(
+            {label.target.label for label in pair.labels if label.rgb_visible or label.thermal_visible}
+        )
         luma = float(np.mean(pair.rgb @ LUMA_WEIGHTS))
-        print(f"{key} sun {condition.sun_elevation_deg:.1f} {condition.lux:.3g} lx mean {luma:.0f} {seen}", flush=True)
+        print(
+            f"{key} sun {condition.sun_elevation_deg:.1f} {condition.lux:.3g} lx mean {luma:.0f} {seen}",
+            flush=True,
+        )
     record = {
         "name": "substation",
         "frames": len(range(0, frames, stride)),
@@ -120,7 +129,7 @@ def write_clip(out: Path, seed: int, frames: int = 150, stride: int = 1, threads
         "rgb_size_wh": list(RGB_SIZE_WH),
         "thermal_size_wh": list(THERMAL_SIZE_WH),
         "thermal_unit": "centikelvin",
-        "homography_thermal_to_rgb": "in the label file of each frame",
+        "registration": "per frame, in its label file",
         "classes": list(CLASSES),
         "seed": seed,
         "licence": "Apache-2.0",

@@ -43,7 +43,10 @@ class Condition:
 
     @property
     def direct_klx(self) -> float:
-        """Sunlight on a surface that faces the sun, kilolux. Source: IES clear sky model, thinned by cloud."""
+        """Sunlight on a surface that faces the sun, kilolux.
+
+        Source: IES clear sky model, thinned by cloud.
+        """
         if self.sun_elevation_deg <= 0:
             return 0.0
         sine = max(float(np.sin(np.radians(self.sun_elevation_deg))), 0.02)
@@ -51,10 +54,15 @@ class Condition:
 
     @property
     def diffuse_klx(self) -> float:
-        """Skylight on the horizontal, kilolux. Source: IES clear and overcast sky, log-linear fit through twilight."""
+        """Skylight on the horizontal, kilolux.
+
+        Source: IES clear and overcast sky, log-linear fit through twilight.
+        """
         floor = 1e-3 * self.night_lux
         if self.sun_elevation_deg <= 0:
-            return float(max(10 ** (-0.15 + 0.39 * max(self.sun_elevation_deg, -15.0)) * (1 - 0.4 * self.cloud), floor))
+            return float(
+                max(10 ** (-0.15 + 0.39 * max(self.sun_elevation_deg, -15.0)) * (1 - 0.4 * self.cloud), floor)
+            )
         sine = float(np.sin(np.radians(self.sun_elevation_deg)))
         return (0.75 + 15.5 * np.sqrt(sine)) * (1 - self.cloud) + (0.4 + 18 * sine) * self.cloud
 
@@ -65,7 +73,10 @@ class Condition:
         return 1000 * (self.diffuse_klx + self.direct_klx * sine) + self.lamp_lux
 
     def earlier(self, minutes: float) -> Condition:
-        """Returns the same weather some minutes earlier: the sun west of due south sinks, east of it it rises."""
+        """Returns the same weather some minutes earlier.
+
+        The sun west of due south sinks, east of it it rises.
+        """
         turn = SUN_SWEEP_DEG_PER_MINUTE * minutes
         lift = turn * 0.75 * float(np.sin(np.radians(self.sun_azimuth_deg - 180.0)))
         elevation = float(np.clip(self.sun_elevation_deg + lift, -20.0, 78.0))
@@ -79,7 +90,10 @@ class Condition:
 
     def to_record(self) -> dict[str, object]:
         """Copies the fields into plain values for JSON."""
-        return {name: round(value, 4) if isinstance(value, float) else value for name, value in asdict(self).items()}
+        return {
+            name: round(value, 4) if isinstance(value, float) else value
+            for name, value in asdict(self).items()
+        }
 
 
 def draw_kinds(seed: int) -> list[str]:
@@ -101,7 +115,9 @@ def draw_condition(rng: np.random.Generator, kind: str, base_ambient_c: float) -
     }[kind]
     night = kind in NIGHT_KINDS
     rain = bool(rng.random() < 0.07)
-    cloud = float(rng.choice([rng.uniform(0, 0.1), rng.uniform(0.1, 0.5), rng.uniform(0.5, 1)], p=[0.4, 0.3, 0.3]))
+    cloud = float(
+        rng.choice([rng.uniform(0, 0.1), rng.uniform(0.1, 0.5), rng.uniform(0.5, 1)], p=[0.4, 0.3, 0.3])
+    )
     lamp = float(np.exp(rng.uniform(np.log(3.0), np.log(80.0)))) if kind == "lit" else 0.0
     if kind == "dusk" and elevation < -2 and rng.random() < 0.3:
         lamp = float(rng.uniform(3, 40))
@@ -112,8 +128,12 @@ def draw_condition(rng: np.random.Generator, kind: str, base_ambient_c: float) -
         cloud=max(cloud, 0.75) if rain else cloud,
         turbidity=float(rng.uniform(2.2, 5.5)),
         wind_m_s=float(rng.uniform(0, 6)),
-        wetness=float(rng.uniform(0.7, 1.0)) if rain else float(rng.choice([0.0, rng.uniform(0.2, 1)], p=[0.8, 0.2])),
-        fog_per_m=float(rng.uniform(0.008, 0.05)) if rng.random() < 0.1 else float(rng.uniform(0.0005, 0.003)),
+        wetness=float(rng.uniform(0.7, 1.0))
+        if rain
+        else float(rng.choice([0.0, rng.uniform(0.2, 1)], p=[0.8, 0.2])),
+        fog_per_m=float(rng.uniform(0.008, 0.05))
+        if rng.random() < 0.1
+        else float(rng.uniform(0.0005, 0.003)),
         rain=rain,
         lamp_lux=lamp,
         night_lux=float(np.exp(rng.uniform(np.log(0.0008), np.log(0.15)))) + 0.003 * lamp,

@@ -15,7 +15,9 @@ STOP_FILE = "STOP"
 JPEG_QUALITY = 90
 
 
-def write_pair(folder: Path, name: str, pair: Pair, jpeg_quality: int = JPEG_QUALITY, png_level: int = 6) -> None:
+def write_pair(
+    folder: Path, name: str, pair: Pair, jpeg_quality: int = JPEG_QUALITY, png_level: int = 6
+) -> None:
     """Writes the three files of a pair; the label file comes last and marks the pair as complete."""
     for kind in ("rgb", "thermal", "labels"):
         (folder / kind).mkdir(parents=True, exist_ok=True)
@@ -30,7 +32,9 @@ def write_pair(folder: Path, name: str, pair: Pair, jpeg_quality: int = JPEG_QUA
     partial.replace(label)
 
 
-def write_dataset(out: Path, split: str, seeds: range, shard: int = 0, shards: int = 1, threads: int = 1) -> int:
+def write_dataset(
+    out: Path, split: str, seeds: range, shard: int = 0, shards: int = 1, threads: int = 1
+) -> int:
     """Renders the worlds of a split that are not there yet; returns how many pairs were written.
 
     A file named STOP in ``out`` ends the run after the world in work.

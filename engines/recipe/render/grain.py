@@ -18,8 +18,9 @@ Floats = NDArray[np.float32]
 class GrainFilter:
     """Averages light (radiance over albedo) among neighbours on the same part with like normals.
 
-    The weights depend on the pose alone, so they are computed once and serve every light. Ground, leaves and pixels at
-    the edge of a part are left as they are: texture hides the grain there, and edges keep their anti-aliasing.
+    The weights depend on the pose alone, so they are computed once and serve every light. Ground, leaves
+    and pixels at the edge of a part are left as they are: texture hides the grain there, and edges keep
+    their anti-aliasing.
     """
 
     def __init__(self, mesh: Mesh, hits: Hits) -> None:
@@ -27,7 +28,9 @@ class GrainFilter:
         owner = hits.object_id.reshape(height, width)
         corners = mesh.faces[hits.face]
         albedo = mesh.color_rgb[corners].mean(1).reshape(height, width, 3)
-        self._albedo = np.where((owner >= 0)[..., None], np.maximum(albedo, DARKEST_ALBEDO), 1).astype(np.float32)
+        self._albedo = np.where((owner >= 0)[..., None], np.maximum(albedo, DARKEST_ALBEDO), 1).astype(
+            np.float32
+        )
         inside = (owner >= 0) & ~np.isin(owner, mesh.objects_of("tree", "horizon", "fence"))
         for axis in (0, 1):
             for step in (-1, 1):
@@ -39,7 +42,11 @@ class GrainFilter:
             for right in range(-REACH_PX, REACH_PX + 1):
                 if (down, right) == (0, 0) or down**2 + right**2 > REACH_PX**2 + 1:
                     continue
-                same = inside & np.roll(inside, (down, right), (0, 1)) & (np.roll(owner, (down, right), (0, 1)) == owner)
+                same = (
+                    inside
+                    & np.roll(inside, (down, right), (0, 1))
+                    & (np.roll(owner, (down, right), (0, 1)) == owner)
+                )
                 alike = (normal * np.roll(normal, (down, right), (0, 1))).sum(-1)
                 weight = same * np.exp(np.minimum(NORMAL_SHARPNESS * (alike - 1), 0)).astype(np.float32)
                 self._steps.append((down, right, weight.astype(np.float32)))

@@ -83,7 +83,9 @@ def _padded(box: tuple[float, float, float, float], side_px: float) -> tuple[flo
     return left + shift_x, top + shift_y, right + shift_x, bottom + shift_y
 
 
-def _shown_share(world: World, placed: PlacedRig, owner: int, box: tuple[float, float, float, float]) -> float:
+def _shown_share(
+    world: World, placed: PlacedRig, owner: int, box: tuple[float, float, float, float]
+) -> float:
     """Returns the area of the visible box over the area of the box the whole object would have."""
     points = world.mesh.vertices[world.mesh.vertex_object == owner]
     local = (points - placed.rgb_eye) @ placed.rgb_rotation
@@ -149,10 +151,12 @@ def measure(
     seen_c: NDArray[np.float32],
     fault_c: NDArray[np.float32],
 ) -> list[Label]:
-    """Measures the visibility of each target. ``fault_c`` is the ideal thermal frame minus that of the healthy world.
+    """Measures the visibility of each target. ``fault_c`` is the ideal thermal frame minus that of the
+    healthy world.
 
-    A hot spot is judged by its excess on its own part, never against a ring that takes in the sky, and cannot show in
-    RGB. Corrosion has no thermal signature of its own. Other things must stand out from what surrounds them.
+    A hot spot is judged by its excess on its own part, never against a ring that takes in the sky, and
+    cannot show in RGB. Corrosion has no thermal signature of its own. Other things must stand out from what
+    surrounds them.
     """
     smooth = cv2.blur(cv2.cvtColor(picture, cv2.COLOR_RGB2LAB).astype(np.float32), (5, 5))
     warm, fault = placed.register(seen_c), placed.register(fault_c)

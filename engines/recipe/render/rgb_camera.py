@@ -20,7 +20,9 @@ Image = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class RgbSettings:
-    """Settings of one exposure. ``exposure`` is 1 at the longest shutter time; ``motion_px`` smears along ``motion_rad``."""
+    """Settings of one exposure. ``exposure`` is 1 at the longest shutter time; ``motion_px`` smears along
+    ``motion_rad``; ``noise_share`` below 1 stands for noise reduction in the camera.
+    """
 
     exposure: float
     gain: float
@@ -28,11 +30,16 @@ class RgbSettings:
     motion_px: int = 0
     motion_rad: float = 0.0
     white_balance: NDArray[np.float64] = field(default_factory=lambda: np.ones(3))
+    noise_share: float = 1.0
 
     def with_brightness(self, brightness: float) -> RgbSettings:
-        """Returns settings with the product of exposure and gain set, shutter first, then gain up to its limit."""
+        """Returns settings with the product of exposure and gain set, shutter first, then gain up to its
+        limit.
+        """
         exposure = min(brightness, 1.0)
-        return replace(self, exposure=exposure, gain=float(np.clip(brightness / max(exposure, 1e-9), 1.0, MAX_GAIN)))
+        return replace(
+            self, exposure=exposure, gain=float(np.clip(brightness / max(exposure, 1e-9), 1.0, MAX_GAIN))
+        )
 
 
 def wanted_brightness(linear: Image, target: float = 0.2) -> float:
@@ -44,7 +51,10 @@ def wanted_brightness(linear: Image, target: float = 0.2) -> float:
 
 
 def draw_settings(rng: np.random.Generator, linear: Image) -> RgbSettings:
-    """Draws a photographer's settings for a frame: slightly off exposure, focus, balance, and motion in low light."""
+    """Draws a photographer's settings for a frame.
+
+    Slightly off exposure, focus, balance, and motion in low light.
+    """
     brightness = wanted_brightness(linear, float(rng.uniform(0.16, 0.26)))
     dim = brightness >= 0.99
     blur_px = rng.uniform(0.2, 0.6) + (rng.exponential(0.35) if dim else 0.0)
@@ -89,8 +99,13 @@ def _tone(values: Image) -> Image:
     return np.where(soft < 0.0031308, 12.92 * soft, 1.055 * soft ** (1 / 2.4) - 0.055).astype(np.float32)
 
 
-def develop(linear: Image, settings: RgbSettings, condition: Condition, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Turns linear radiance into the camera's picture, RGB uint8. ``rng`` draws shot noise, read noise and rain."""
+def develop(
+    linear: Image, settings: RgbSettings, condition: Condition, rng: np.random.Generator
+) -> NDArray[np.uint8]:
+    """Turns linear radiance into the camera's picture, RGB uint8.
+
+    ``rng`` draws shot noise, read noise and rain.
+    """
     height, width = linear.shape[:2]
     charge = np.maximum(linear, 0) * np.float32(np.pi * 1000 * ELECTRONS_PER_LUX * settings.exposure)
     charge = np.minimum(charge, FULL_WELL / max(settings.gain / 4, 1.0))
@@ -104,8 +119,12 @@ def develop(linear: Image, settings: RgbSettings, condition: Condition, rng: np.
     noise = 0.6 * rng.normal(0, 1, linear.shape).astype(np.float32) + 0.5 * coarse
     scale = settings.gain / (FULL_WELL * WHITE_SHARE)
     deviation = np.sqrt(charge + READ_NOISE**2)
-    values = (charge + deviation * noise - READ_NOISE * min(1.0, settings.gain / MAX_GAIN)) * scale
+    values = (
+        charge + settings.noise_share * deviation * noise - READ_NOISE * min(1.0, settings.gain / MAX_GAIN)
+    ) * scale
     if condition.rain:
-        values = values * 0.92 + _rain(rng, (height, width))[..., None] * max(0.01, 0.6 * float(values.mean()))
+        values = values * 0.92 + _rain(rng, (height, width))[..., None] * max(
+            0.01, 0.6 * float(values.mean())
+        )
     values = np.maximum(values * settings.white_balance, 0)
     return (_tone(values) * 255 + 0.5).astype(np.uint8)

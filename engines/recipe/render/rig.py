@@ -1,4 +1,6 @@
-"""The pair of cameras: intrinsics, relative pose, and the homography that registers thermal to RGB on a plane."""
+"""The pair of cameras: intrinsics, relative pose, and the homography that registers thermal to RGB on a
+plane.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,23 @@ THERMAL_SIZE_WH = (320, 256)
 
 
 def intrinsics(size_wh: tuple[int, int], horizontal_fov_deg: float) -> Array:
-    """Returns a pinhole matrix with square pixels and the centre in the middle; pixel centres lie at halves."""
+    """Returns a pinhole matrix with square pixels and the centre in the middle.
+
+    Pixel centres lie at halves.
+    """
     width, height = size_wh
     focal_px = width / 2 / np.tan(np.radians(horizontal_fov_deg / 2))
     return np.array([[focal_px, 0, width / 2], [0, focal_px, height / 2], [0, 0, 1.0]])
 
 
 def pixel_rays(matrix: Array, rotation: Array, size_wh: tuple[int, int], samples: int) -> tuple[Array, Array]:
-    """Returns unit directions in the world (n, 3), ``samples`` squared a pixel, and distance over depth (n,)."""
+    """Returns unit directions in the world (n, 3), ``samples`` squared a pixel, and distance over depth
+    (n,).
+    """
     width, height = size_wh
-    x, y = np.meshgrid((np.arange(width * samples) + 0.5) / samples, (np.arange(height * samples) + 0.5) / samples)
+    x, y = np.meshgrid(
+        (np.arange(width * samples) + 0.5) / samples, (np.arange(height * samples) + 0.5) / samples
+    )
     focal, center_x, center_y = matrix[0, 0], matrix[0, 2], matrix[1, 2]
     local = np.stack([(x - center_x) / focal, (y - center_y) / focal, np.ones_like(x)], -1).reshape(-1, 3)
     stretch = np.linalg.norm(local, axis=1)
@@ -65,8 +74,8 @@ class Rig:
 class PlacedRig:
     """Both cameras in the world.
 
-    ``homography`` maps thermal pixels to RGB pixels for things ``plane_depth_m`` away. As in OpenCV, whole numbers are
-    the centres of pixels, so ``cv2.warpPerspective`` takes it as it is.
+    ``homography`` maps thermal pixels to RGB pixels for things ``plane_depth_m`` away. As in OpenCV, whole
+    numbers are the centres of pixels, so ``cv2.warpPerspective`` takes it as it is.
     """
 
     rig: Rig
@@ -80,7 +89,9 @@ class PlacedRig:
     def register(self, thermal_image: NDArray[np.float32]) -> NDArray[np.float32]:
         """Resamples a thermal image into the RGB frame. Copies: the result is new."""
         edge = cv2.BORDER_REPLICATE
-        return cv2.warpPerspective(thermal_image, self.homography, RGB_SIZE_WH, flags=cv2.INTER_LINEAR, borderMode=edge)
+        return cv2.warpPerspective(
+            thermal_image, self.homography, RGB_SIZE_WH, flags=cv2.INTER_LINEAR, borderMode=edge
+        )
 
 
 def draw_rig(rng: np.random.Generator) -> Rig:

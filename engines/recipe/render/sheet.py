@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 from engines.recipe.render.rig import RGB_SIZE_WH
 from engines.recipe.render.shoot import Pair
 
-COLORS_RGB = {"insulator": (0, 255, 0), "hotspot": (255, 60, 60), "corrosion": (255, 200, 0), "person": (80, 160, 255)}
+COLORS_RGB = {
+    "insulator": (0, 255, 0),
+    "hotspot": (255, 60, 60),
+    "corrosion": (255, 200, 0),
+    "person": (80, 160, 255),
+}
 
 
 def false_color(thermal_centikelvin: NDArray[np.uint16]) -> NDArray[np.uint8]:
@@ -25,7 +30,10 @@ def false_color(thermal_centikelvin: NDArray[np.uint16]) -> NDArray[np.uint8]:
 
 
 def draw_panel(pair: Pair) -> NDArray[np.uint8]:
-    """Returns RGB, RGB with boxes, and registered thermal with boxes side by side. Dashed colour: seen by one camera."""
+    """Returns RGB, RGB with boxes, and registered thermal with boxes side by side.
+
+    Dashed colour: seen by one camera.
+    """
     plain, boxed = pair.rgb, pair.rgb.copy()
     warm = cv2.warpPerspective(false_color(pair.thermal), pair.view.placed.homography, RGB_SIZE_WH)
     for label in pair.labels:
@@ -34,7 +42,8 @@ def draw_panel(pair: Pair) -> NDArray[np.uint8]:
         cv2.rectangle(boxed, (left, top), (right, bottom), color, 2 if label.rgb_visible else 1)
         cv2.rectangle(warm, (left, top), (right, bottom), color, 2 if label.thermal_visible else 1)
     condition = pair.condition
-    text = f"{pair.key} {condition.kind} {condition.lux:.3g}lx gain{pair.settings.gain:.0f} air{condition.ambient_c:.0f}C"
+    light = f"{condition.kind} {condition.lux:.3g}lx gain{pair.settings.gain:.0f}"
+    text = f"{pair.key} {light} air{condition.ambient_c:.0f}C"
     cv2.putText(boxed, text, (4, 14), cv2.FONT_HERSHEY_SIMPLEX, 0.45, (255, 255, 255), 1, cv2.LINE_AA)
     return np.concatenate([plain, boxed, warm], axis=1)
 
@@ -43,7 +52,9 @@ def write_sheet(path: Path, pairs: Sequence[Pair], columns: int = 2, width_px: i
     """Writes the panels of the pairs as one picture."""
     panels = [draw_panel(pair) for pair in pairs]
     panels += [np.zeros_like(panels[0])] * (-len(panels) % columns)
-    rows = [np.concatenate(panels[start : start + columns], axis=1) for start in range(0, len(panels), columns)]
+    rows = [
+        np.concatenate(panels[start : start + columns], axis=1) for start in range(0, len(panels), columns)
+    ]
     sheet = np.concatenate(rows)
     scale = width_px / sheet.shape[1]
     sheet = cv2.resize(sheet, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)

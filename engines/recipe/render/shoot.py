@@ -16,7 +16,13 @@ from engines.recipe.render.labels import Label, Target
 from engines.recipe.render.rgb_camera import RgbSettings, add_haze, develop, draw_settings
 from engines.recipe.render.rig import PlacedRig, draw_rig
 from engines.recipe.render.sky import make_sky
-from engines.recipe.render.thermal import PastLight, ThermalCamera, ThermalView, draw_thermal_camera, recent_hour
+from engines.recipe.render.thermal import (
+    PastLight,
+    ThermalCamera,
+    ThermalView,
+    draw_thermal_camera,
+    recent_hour,
+)
 from engines.recipe.render.tracer import Tracer, ground_texture
 from engines.recipe.world.scene import CameraPose, World, build_world, split_of
 
@@ -64,7 +70,10 @@ class Pair:
             "ambient_c": round(condition.ambient_c, 2),
             "labels": [label.to_record() for label in self.labels],
             "conditions": condition.to_record(),
-            "rgb_camera": {"exposure": round(self.settings.exposure, 6), "gain": round(self.settings.gain, 2)},
+            "rgb_camera": {
+                "exposure": round(self.settings.exposure, 6),
+                "gain": round(self.settings.gain, 2),
+            },
         }
 
 
@@ -84,7 +93,9 @@ class Studio:
         placed = self.rig.place(pose)
         hits, depth_m = label_pass.look(self.tracer, placed)
         targets = label_pass.find_targets(self.world, placed, hits)
-        return View(placed, depth_m, targets, GrainFilter(self.world.mesh, hits), thermal.look(self.tracer, placed))
+        return View(
+            placed, depth_m, targets, GrainFilter(self.world.mesh, hits), thermal.look(self.tracer, placed)
+        )
 
     def light(self, condition: Condition) -> None:
         """Sets sky, sun and lamp."""
@@ -108,7 +119,9 @@ class Studio:
         linear = add_haze(view.grain.apply(linear), view.depth_m, condition)
         settings = settings or draw_settings(rng, linear)
         rgb = develop(linear, settings, condition, rng)
-        ideal_c, healthy_c = thermal.apparent_c(self.tracer, view.thermal, memory or recent_hour(condition), self.sky)
+        ideal_c, healthy_c = thermal.apparent_c(
+            self.tracer, view.thermal, memory or recent_hour(condition), self.sky
+        )
         raw = (camera or self.thermal_camera).expose(ideal_c, rng)
         seen_c = raw.astype(np.float32) / 100 - np.float32(thermal.ZERO_C_K)
         found = label_pass.measure(view.targets, view.placed, rgb, seen_c, ideal_c - healthy_c)

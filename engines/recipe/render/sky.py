@@ -18,19 +18,33 @@ PEREZ = {
     "x": ([-0.0193, -0.0665, -0.0004, -0.0641, -0.0033], [-0.2592, 0.0008, 0.2125, -0.8989, 0.0452]),
     "y": ([-0.0167, -0.0950, -0.0079, -0.0441, -0.0109], [-0.2608, 0.0092, 0.2102, -1.6537, 0.0529]),
 }
-ZENITH_X = [[0.00166, -0.00375, 0.00209, 0.0], [-0.02903, 0.06377, -0.03202, 0.00394], [0.11693, -0.21196, 0.06052, 0.25886]]
-ZENITH_Y = [[0.00275, -0.00610, 0.00317, 0.0], [-0.04214, 0.08970, -0.04153, 0.00516], [0.15346, -0.26756, 0.06670, 0.26688]]
+ZENITH_X = [
+    [0.00166, -0.00375, 0.00209, 0.0],
+    [-0.02903, 0.06377, -0.03202, 0.00394],
+    [0.11693, -0.21196, 0.06052, 0.25886],
+]
+ZENITH_Y = [
+    [0.00275, -0.00610, 0.00317, 0.0],
+    [-0.04214, 0.08970, -0.04153, 0.00516],
+    [0.15346, -0.26756, 0.06670, 0.26688],
+]
 
 
 @dataclass(frozen=True)
 class Sky:
-    """``radiance`` is an equirectangular map of both hemispheres (256, 512, 3); ``cloud`` covers the upper one (128, 512)."""
+    """``radiance`` is an equirectangular map of both hemispheres (256, 512, 3).
+
+    ``cloud`` covers the upper one (128, 512).
+    """
 
     radiance: NDArray[np.float32]
     cloud: NDArray[np.float32]
 
     def thermal_k(self, directions: NDArray[np.float64], condition: Condition) -> NDArray[np.float64]:
-        """Returns the apparent sky temperature, kelvin: near air temperature at the horizon, coldest at the clear zenith."""
+        """Returns the apparent sky temperature, kelvin.
+
+        Near air temperature at the horizon, coldest at the clear zenith.
+        """
         azimuth = (np.arctan2(directions[:, 0], directions[:, 1]) / (2 * np.pi)) % 1
         column = ((azimuth * COLUMNS) % COLUMNS).astype(np.float32)
         angle = np.arccos(np.clip(directions[:, 2], -1, 1)) / (np.pi / 2)
@@ -89,7 +103,9 @@ def _cloud_cover(condition: Condition) -> NDArray[np.float32]:
 
 
 def make_sky(condition: Condition) -> Sky:
-    """Builds the sky of a condition, scaled so that its light on the horizontal is the condition's ``diffuse_klx``."""
+    """Builds the sky of a condition, scaled so that its light on the horizontal is the condition's
+    ``diffuse_klx``.
+    """
     clear = clear_sky(condition.turbidity, condition.sun_elevation_deg)
     if condition.sun_elevation_deg < -6:
         clear = clear.mean(2, keepdims=True) ** 0.3 * np.array([0.9, 0.95, 1.1])

@@ -1,4 +1,7 @@
-"""What the thermal camera sees: surface temperatures from a heat balance, then radiance, then the camera itself."""
+"""What the thermal camera sees.
+
+Surface temperatures from a heat balance, then radiance, then the camera itself.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ def recent_hour(condition: Condition) -> list[PastLight]:
     """Returns the memory of surfaces under steady weather: four moments of the last hour, fading."""
     if condition.sun_elevation_deg < -3:
         return [PastLight(condition, 1.0)]
-    return [PastLight(condition.earlier(minutes), share) for minutes, share in ((3, 0.4), (15, 0.28), (35, 0.2), (60, 0.12))]
+    return [
+        PastLight(condition.earlier(minutes), share)
+        for minutes, share in ((3, 0.4), (15, 0.28), (35, 0.2), (60, 0.12))
+    ]
 
 
 @dataclass
@@ -54,7 +60,9 @@ class ThermalView:
 
 def look(tracer: Tracer, placed: PlacedRig) -> ThermalView:
     """Casts the rays of a thermal frame and one mirrored ray for each."""
-    directions, _ = pixel_rays(placed.rig.thermal_matrix, placed.thermal_rotation, THERMAL_SIZE_WH, SUPERSAMPLING)
+    directions, _ = pixel_rays(
+        placed.rig.thermal_matrix, placed.thermal_rotation, THERMAL_SIZE_WH, SUPERSAMPLING
+    )
     hits = tracer.cast(placed.thermal_eye, directions)
     points = placed.thermal_eye + directions * hits.distance_m[:, None]
     along = (hits.normal * directions).sum(1)
@@ -81,8 +89,8 @@ def surface_c(
 ) -> tuple[Floats, Floats]:
     """Returns surface temperature without any fault, Celsius, and emissivity, one each a ray.
 
-    Sunlight (shadowed, remembered), loss to the sky, and wind make the balance; load, oil and body heat come on top.
-    Wet surfaces lose more, keep nearer to the air, and emit more evenly.
+    Sunlight (shadowed, remembered), loss to the sky, and wind make the balance; load, oil and body heat
+    come on top. Wet surfaces lose more, keep nearer to the air, and emit more evenly.
     """
     now = memory[0].condition
     mesh, ground = hits.on_mesh, _ground_absorptivity(tracer, points)
@@ -109,7 +117,9 @@ def surface_c(
     heat -= emissivity * clear * CLEAR_NIGHT_LOSS_W_M2 * upward * np.where(locality > 0.3, 1, 0.6)
     exchange = (14 + 4.5 * now.wind_m_s) * (1 + 0.8 * now.wetness)
     result = now.ambient_c + heat / exchange - now.wetness * 1.2
-    result += np.where(mesh, _column(hits, "load_rise_k") * now.load_share, now.ground_offset_k + 3.5 * (ground - 0.8))
+    result += np.where(
+        mesh, _column(hits, "load_rise_k") * now.load_share, now.ground_offset_k + 3.5 * (ground - 0.8)
+    )
     result += _column(hits, "body_share") * max(2.0, BODY_C - now.ambient_c)
     return result, emissivity
 
@@ -122,22 +132,28 @@ def _radiance(temperature_c: Floats) -> Floats:
 def apparent_c(
     tracer: Tracer, view: ThermalView, memory: Sequence[PastLight], sky: Sky
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Returns two ideal frames in Celsius, shape (256, 320): as the world is, and as it would be without its faults.
+    """Returns two ideal frames in Celsius, shape (256, 320): as the world is, and as it would be without
+    its faults.
 
-    Source: radiance as a power of temperature, exponent 4.6, fits the 8-14 um band from -30 to 100 C within 2 %.
+    Source: radiance as a power of temperature; exponent 4.6 fits Planck's law over 8-14 um within 4 % from
+    260 to 340 K.
     """
     now = memory[0].condition
     healthy, emissivity = surface_c(tracer, view.hits, view.points, memory)
     emissivity = emissivity * (1 - 0.8 * (1 - view.facing) ** 5)
     other, _ = surface_c(tracer, view.mirrored_hits, view.mirrored_points, memory, shadows=False)
-    mirrored = np.where(view.mirrored_hits.valid, _radiance(other), _radiance(sky.thermal_k(view.mirrored, now) - ZERO_C_K))
+    mirrored = np.where(
+        view.mirrored_hits.valid, _radiance(other), _radiance(sky.thermal_k(view.mirrored, now) - ZERO_C_K)
+    )
     behind = _radiance(sky.thermal_k(view.directions, now) - ZERO_C_K)
     passed = np.exp(-view.hits.distance_m * (0.0008 + 0.3 * now.fog_per_m))
     passed = np.where(view.hits.distance_m < FAR_M, passed, np.exp(-60 * 0.3 * now.fog_per_m))
     air = _radiance(np.array([now.ambient_c]))
     frames = []
     for surface in (healthy + _column(view.hits, "fault_rise_k"), healthy):
-        radiance = np.where(view.hits.valid, emissivity * _radiance(surface) + (1 - emissivity) * mirrored, behind)
+        radiance = np.where(
+            view.hits.valid, emissivity * _radiance(surface) + (1 - emissivity) * mirrored, behind
+        )
         radiance = passed * radiance + (1 - passed) * air
         width, height = THERMAL_SIZE_WH
         pixels = radiance.reshape(height, SUPERSAMPLING, width, SUPERSAMPLING).mean((1, 3))
@@ -147,13 +163,17 @@ def apparent_c(
 
 @dataclass(frozen=True)
 class ThermalCamera:
-    """A microbolometer camera with its own blur, noise and patterns; uncooled, so offsets of half a kelvin are usual."""
+    """A microbolometer camera with its own blur, noise and patterns.
+
+    Uncooled, so offsets of half a kelvin are usual.
+    """
 
     blur_px: float
     netd_k: float
     pattern_k: NDArray[np.float32]
     vignetting_k: float
     offset_k: float
+    step_centikelvin: int = 1
 
     def expose(self, ideal_c: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.uint16]:
         """Returns what the camera puts out for an ideal frame: centikelvin, uint16."""
@@ -163,7 +183,8 @@ class ThermalCamera:
         radius2 = ((column - width / 2) ** 2 + (row - height / 2) ** 2) / (width / 2) ** 2
         image = image + self.pattern_k + self.vignetting_k * radius2 + self.offset_k
         image = image + rng.normal(0, self.netd_k, image.shape)
-        return np.clip(np.rint((image + ZERO_C_K) * 100), 0, 65535).astype(np.uint16)
+        steps = np.rint((image + ZERO_C_K) * 100 / self.step_centikelvin)
+        return np.clip(steps * self.step_centikelvin, 0, 65535).astype(np.uint16)
 
     def drifted(self, offset_k: float) -> ThermalCamera:
         """Returns the same camera with another offset, as after a shutter event."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
-import glob
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -31,16 +31,17 @@ FAR_M = 1e4
 def find_llvm() -> str:
     """Returns the LLVM library for DrJIT: the one the environment names, else the newest installed one.
 
-    Raises: RuntimeError where none of version 16 or later is found. LLVM 15 aborts the process ("Cannot select").
+    Raises: RuntimeError where none of version 16 or later is found. LLVM 15 aborts the process ("Cannot
+    select").
     """
     named = os.environ.get(LIBRARY_VARIABLE)
     if named:
         return named
     found = []
-    for path in glob.glob("/usr/lib/*/libLLVM*.so*") + glob.glob("/usr/lib/llvm-*/lib/libLLVM*.so*"):
-        version = re.search(r"libLLVM[-.a-z]*?(\d+)", os.path.basename(path))
+    for path in [*Path("/usr/lib").glob("*/libLLVM*.so*"), *Path("/usr/lib").glob("llvm-*/lib/libLLVM*.so*")]:
+        version = re.search(r"libLLVM[-.a-z]*?(\d+)", path.name)
         if version and int(version.group(1)) >= OLDEST_LLVM:
-            found.append((int(version.group(1)), path))
+            found.append((int(version.group(1)), str(path)))
     if not found:
         raise RuntimeError(
             f"no LLVM library of version {OLDEST_LLVM} or later found for Mitsuba's llvm variant; "
@@ -122,7 +123,9 @@ class Tracer:
         }
         properties = mi.Properties()
         properties["bsdf"] = mi.load_dict({"type": "twosided", "inner": surface})
-        shape = mi.Mesh("world", len(mesh.vertices), len(mesh.faces), has_vertex_normals=True, props=properties)
+        shape = mi.Mesh(
+            "world", len(mesh.vertices), len(mesh.faces), has_vertex_normals=True, props=properties
+        )
         parameters = mi.traverse(shape)
         parameters["vertex_positions"] = mesh.vertices.ravel()
         parameters["vertex_normals"] = mesh.normals.ravel()
@@ -234,7 +237,11 @@ class Tracer:
         return 1 - np.array(self._scene.ray_test(ray)).astype(np.float32)
 
     def _point(self, rows: NDArray[Any]) -> Any:
-        return self.mi.Point3f(*[self.mi.Float(np.ascontiguousarray(rows[:, k], np.float32)) for k in range(3)])
+        return self.mi.Point3f(
+            *[self.mi.Float(np.ascontiguousarray(rows[:, k], np.float32)) for k in range(3)]
+        )
 
     def _vector(self, rows: NDArray[Any]) -> Any:
-        return self.mi.Vector3f(*[self.mi.Float(np.ascontiguousarray(rows[:, k], np.float32)) for k in range(3)])
+        return self.mi.Vector3f(
+            *[self.mi.Float(np.ascontiguousarray(rows[:, k], np.float32)) for k in range(3)]
+        )

@@ -22,7 +22,10 @@ UP = np.array([0.0, 0.0, 1.0])
 
 
 def transformer(yard: Yard, place: Placement) -> None:
-    """Adds an oil transformer with radiators, conservator, bushings and the bus above it. The tank is a warm decoy."""
+    """Adds an oil transformer with radiators, conservator, bushings and the bus above it.
+
+    The tank is a warm decoy.
+    """
     mesh, style, turn = yard.mesh, yard.style, place.rotation
     length, depth, height = yard.uniform(1.9, 3.2), yard.uniform(1.1, 1.6), yard.uniform(1.5, 2.1)
     oil_rise_k, floor_m = yard.uniform(3.0, 28.0), 0.45
@@ -32,7 +35,15 @@ def transformer(yard: Yard, place: Placement) -> None:
         return oil_rise_k * (0.45 + 0.55 * np.clip((points[:, 2] - floor_m) / height, 0, 1.2))
 
     plinth = mesh.new_object("plinth")
-    mesh.box(place.point((0, 0, 0.15)), (length + 1.2, depth + 1.8, 0.35), "concrete", plinth, turn, 0.3, rise_k=1.0)
+    mesh.box(
+        place.point((0, 0, 0.15)),
+        (length + 1.2, depth + 1.8, 0.35),
+        "concrete",
+        plinth,
+        turn,
+        0.3,
+        rise_k=1.0,
+    )
     tank = mesh.new_object("tank", rustable=True)
     middle = floor_m + height / 2
     mesh.box(place.point((0, 0, middle)), (length, depth, height), paint, tank, turn, 0.045, oil, tint)
@@ -40,7 +51,9 @@ def transformer(yard: Yard, place: Placement) -> None:
     mesh.box(place.point((0, 0, floor_m + height)), lid_size, paint, tank, turn, 0.06, oil, tint * 0.95)
     for rib in range(4):
         x = -length / 2 + length * (rib + 0.5) / 4
-        mesh.box(place.point((x, 0, middle)), (0.06, depth + 0.1, height * 0.9), paint, tank, turn, 0.07, oil, tint)
+        mesh.box(
+            place.point((x, 0, middle)), (0.06, depth + 0.1, height * 0.9), paint, tank, turn, 0.07, oil, tint
+        )
     for side in (-1, 1) if yard.chance(0.6) else (yard.pick(-1, 1),):
         _radiator(yard, place, side, length, depth, height, floor_m, oil)
     if yard.chance(0.8):
@@ -61,7 +74,11 @@ def transformer(yard: Yard, place: Placement) -> None:
 def _radiator(yard, place, side, length, depth, height, floor_m, oil) -> None:  # type: ignore[no-untyped-def]
     mesh, style = yard.mesh, yard.style
     owner = mesh.new_object("radiator", rustable=True)
-    fins, fin_h, fin_d = int(length / yard.uniform(0.09, 0.14)), height * yard.uniform(0.7, 0.9), yard.uniform(0.25, 0.45)
+    fins, fin_h, fin_d = (
+        int(length / yard.uniform(0.09, 0.14)),
+        height * yard.uniform(0.7, 0.9),
+        yard.uniform(0.25, 0.45),
+    )
     z, near = floor_m + height * 0.52, side * (depth / 2 + 0.1)
     for fin in range(fins):
         spot = place.point((-length * 0.46 + length * 0.92 * fin / (fins - 1), near + side * fin_d / 2, z))
@@ -71,7 +88,9 @@ def _radiator(yard, place, side, length, depth, height, floor_m, oil) -> None:  
         mesh.cylinder(*ends, 0.06, style.paint, owner, 12, 0.1, oil, style.tint)
 
 
-def _bushings(yard: Yard, place: Placement, length: float, depth: float, lid_m: float, oil_rise_k: float) -> None:
+def _bushings(
+    yard: Yard, place: Placement, length: float, depth: float, lid_m: float, oil_rise_k: float
+) -> None:
     mesh, style = yard.mesh, yard.style
     phases, bushing_m, radius_m = yard.pick(1, 2, 3, 3), yard.uniform(0.8, 1.5), yard.uniform(0.11, 0.17)
     bus_z = lid_m + bushing_m + yard.uniform(0.9, 1.8)
@@ -79,7 +98,9 @@ def _bushings(yard: Yard, place: Placement, length: float, depth: float, lid_m: 
     for phase in range(phases):
         foot = place.point((-length * 0.36 + length * 0.72 * (phase + 0.5) / phases, -depth * 0.22, lid_m))
         turret = mesh.new_object("turret", rustable=True)
-        mesh.cylinder(foot, foot + 0.25 * UP, radius_m * 1.2, style.paint, turret, 22, 0.05, oil_rise_k, style.tint)
+        mesh.cylinder(
+            foot, foot + 0.25 * UP, radius_m * 1.2, style.paint, turret, 22, 0.05, oil_rise_k, style.tint
+        )
         axis = unit(place.direction(((phase - (phases - 1) / 2) * 0.14, -0.12, 1.0)))
         top = post_insulator(yard, foot + 0.24 * UP, axis, bushing_m, radius_m)
         stud = mesh.new_object("terminal")
@@ -106,15 +127,24 @@ def _bushings(yard: Yard, place: Placement, length: float, depth: float, lid_m: 
 
 
 def switch_bay(yard: Yard, place: Placement) -> None:
-    """Adds rows of post insulators with switch blades between them, fed from a bus behind and dropped from one above."""
+    """Adds rows of post insulators with switch blades between them, fed from a bus behind and dropped from
+    one above.
+    """
     mesh, style = yard.mesh, yard.style
     phases, pitch, gap = yard.pick(2, 3, 3), yard.uniform(1.0, 1.7), yard.uniform(0.9, 1.6)
     height, length, radius = yard.uniform(1.3, 2.3), yard.uniform(0.8, 1.3), yard.uniform(0.09, 0.14)
     kind, closed_switch = yard.pick("pole", "lattice", "concrete", "beam"), yard.chance(0.6)
-    material = style.insulator if yard.chance(0.7) else yard.pick("porcelain_brown", "polymer_grey", "porcelain_white")
+    material = (
+        style.insulator
+        if yard.chance(0.7)
+        else yard.pick("porcelain_brown", "polymer_grey", "porcelain_white")
+    )
     if kind == "beam":
         for y in (-gap / 2, gap / 2):
-            beam, size = mesh.new_object("beam", rustable=style.steel != "galvanised"), (pitch * phases + 0.2, 0.14, 0.12)
+            beam, size = (
+                mesh.new_object("beam", rustable=style.steel != "galvanised"),
+                (pitch * phases + 0.2, 0.14, 0.12),
+            )
             spot = place.point((0, y, height - 0.06))
             mesh.box(spot, size, style.steel, beam, place.rotation, 0.06, tint=style.tint)
             for side in (-1, 1):

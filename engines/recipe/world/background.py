@@ -1,4 +1,7 @@
-"""What stands behind and around the equipment: walls, trees, tanks, fence, horizon, and warm or sun-heated decoys."""
+"""What stands behind and around the equipment.
+
+Walls, trees, tanks, fence, horizon, and warm or sun-heated decoys.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,9 @@ def building(yard: Yard, x_m: float, y_m: float) -> None:
     windows, front = int(width / 2.2), y_m - depth / 2
     for index in range(windows):
         x = x_m - width / 2 + width * (index + 0.5) / windows
-        yard.mesh.box((x, front - 0.02, height * 0.55), (0.9, 0.06, 1.1), "dark", panes, rise_k=yard.uniform(1, 6))
+        yard.mesh.box(
+            (x, front - 0.02, height * 0.55), (0.9, 0.06, 1.1), "dark", panes, rise_k=yard.uniform(1, 6)
+        )
         yard.mesh.box((x, front - 0.05, height * 0.55 - 0.6), (1.1, 0.1, 0.07), "concrete", panes)
     if yard.chance(0.5):
         vent = yard.mesh.new_object("vent")
@@ -50,7 +55,9 @@ def storage_tank(yard: Yard, x_m: float, y_m: float) -> None:
     yard.mesh.cylinder(foot, top, radius, material, owner, 64, 0.15, rise_k, yard.uniform(0.7, 1.1))
     for level in np.arange(1.2, height, 1.6):
         ring = np.array([0.0, 0.0, level])
-        yard.mesh.cylinder(foot + ring, foot + ring + [0, 0, 0.06], radius + 0.03, material, owner, 64, rise_k=rise_k)
+        yard.mesh.cylinder(
+            foot + ring, foot + ring + [0, 0, 0.06], radius + 0.03, material, owner, 64, rise_k=rise_k
+        )
 
 
 def tree(yard: Yard, x_m: float, y_m: float, height_m: float, leaves: int) -> None:
@@ -60,7 +67,9 @@ def tree(yard: Yard, x_m: float, y_m: float, height_m: float, leaves: int) -> No
     yard.mesh.cylinder(foot, foot + [0, 0, height_m * 0.55], height_m * 0.018 + 0.04, "wood", owner, 9)
     clumps = int(rng.integers(9, 16))
     heading, level = rng.uniform(0, 2 * np.pi, clumps), rng.uniform(0.32, 0.92, clumps)
-    width = spread * np.sqrt(np.clip(1 - ((level - 0.55) / 0.46) ** 2, 0.05, 1)) * rng.uniform(0.3, 1.0, clumps)
+    width = (
+        spread * np.sqrt(np.clip(1 - ((level - 0.55) / 0.46) ** 2, 0.05, 1)) * rng.uniform(0.3, 1.0, clumps)
+    )
     centers = foot + np.stack([np.cos(heading) * width, np.sin(heading) * width, level * height_m], 1)
     for center in centers[:6]:
         root = foot + [0, 0, height_m * float(rng.uniform(0.25, 0.5))]
@@ -82,7 +91,13 @@ def tree(yard: Yard, x_m: float, y_m: float, height_m: float, leaves: int) -> No
 def hedge(yard: Yard, y_m: float) -> None:
     """Adds a dense row of trees close behind the equipment."""
     for x in np.arange(-13, 13.1, yard.uniform(2.0, 3.2)):
-        tree(yard, float(x) + yard.uniform(-0.6, 0.6), y_m + yard.uniform(-0.8, 1.5), yard.uniform(4.5, 8.5), 700)
+        tree(
+            yard,
+            float(x) + yard.uniform(-0.6, 0.6),
+            y_m + yard.uniform(-0.8, 1.5),
+            yard.uniform(4.5, 8.5),
+            700,
+        )
 
 
 def horizon(yard: Yard) -> None:
@@ -92,8 +107,12 @@ def horizon(yard: Yard) -> None:
         steps, rows = 540, 5
         angle = np.linspace(0, 2 * np.pi, steps + 1)
         ring = np.stack([np.cos(angle), np.sin(angle), np.zeros(steps + 1)], 1)
-        crown = yard.noise.fractal(ring * radius, 0.06, 2) * 0.55 + 0.45 * yard.noise.fractal(ring * radius, 0.6, 2)
-        crown = low + (high - low) * np.clip((crown - 0.25) * 2, 0, 1) + yard.rng.uniform(-0.35, 0.35, steps + 1)
+        crown = yard.noise.fractal(ring * radius, 0.06, 2) * 0.55 + 0.45 * yard.noise.fractal(
+            ring * radius, 0.6, 2
+        )
+        crown = (
+            low + (high - low) * np.clip((crown - 0.25) * 2, 0, 1) + yard.rng.uniform(-0.35, 0.35, steps + 1)
+        )
         level = np.linspace(0, 1, rows)[:, None, None]
         bulge = 1 + 0.02 * (yard.noise.fractal(ring * radius, 0.5, 2) - 0.5)[None, :, None]
         points = ring[None] * radius * bulge * (1 + 0.02 * level) + level * crown[None, :, None] * [0, 0, 1.0]
@@ -103,7 +122,9 @@ def horizon(yard: Yard) -> None:
         shade = (0.35 + 0.9 * yard.noise.fractal(points, 0.8, 3)) * yard.rng.uniform(0.75, 1.25, len(points))
         start = (np.arange(rows - 1)[:, None] * (steps + 1) + np.arange(steps)).ravel()
         above = start + steps + 1
-        faces = np.concatenate([np.stack([start, above + 1, start + 1], 1), np.stack([start, above, above + 1], 1)])
+        faces = np.concatenate(
+            [np.stack([start, above + 1, start + 1], 1), np.stack([start, above, above + 1], 1)]
+        )
         yard.mesh.add(points, normals, faces, "leaf", owner, tint=shade[:, None])
 
 
@@ -121,14 +142,19 @@ def fence(yard: Yard, y_m: float) -> None:
 
 
 def decoys(yard: Yard) -> None:
-    """Adds small things that look like faults to one camera: dark boxes for the sun to heat, heaters, brown plates."""
+    """Adds small things that look like faults to one camera.
+
+    Dark boxes for the sun to heat, heaters, brown plates.
+    """
     for _ in range(int(yard.rng.integers(1, 5))):
         x, y, z = yard.uniform(-3.2, 3.2), yard.uniform(-1.2, 2.5), yard.uniform(0.9, 1.7)
         owner = yard.mesh.new_object("decoy")
         kind = yard.pick("sun_box", "heater", "brown_plate", "sign")
         size = np.array([yard.uniform(0.12, 0.3), 0.12, yard.uniform(0.15, 0.35)])
         yard.mesh.cylinder((x, y + 0.08, 0), (x, y + 0.08, z), 0.03, "galvanised", owner, 8)
-        material = {"sun_box": "dark", "heater": "paint_grey", "brown_plate": "wood", "sign": "sign_yellow"}[kind]
+        material = {"sun_box": "dark", "heater": "paint_grey", "brown_plate": "wood", "sign": "sign_yellow"}[
+            kind
+        ]
         rise_k = yard.uniform(4, 22) if kind == "heater" else 0.0
         yard.mesh.box((x, y, z), size, material, owner, None, 0.06, rise_k)
 
@@ -144,7 +170,10 @@ def far_towers(yard: Yard) -> None:
 
 
 def surroundings(yard: Yard, depth_of_equipment_m: float) -> None:
-    """Adds everything that is not equipment. In most worlds a near backdrop hides the cold sky behind the insulators."""
+    """Adds everything that is not equipment.
+
+    In most worlds a near backdrop hides the cold sky behind the insulators.
+    """
     behind = depth_of_equipment_m + yard.uniform(1.5, 5.0)
     backdrop = yard.pick("wall", "wall", "hedge", "hedge", "tank", "building", "none", "none")
     if backdrop == "wall":

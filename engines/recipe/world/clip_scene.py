@@ -1,4 +1,7 @@
-"""The yard and the camera path of the clip: a transformer on the left, a switch bay on the right, and a pan between."""
+"""The yard and the camera path of the clip.
+
+A transformer on the left, a switch bay on the right, and a pan between.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,9 @@ def camera_path(left: Array, right: Array, frames: int) -> list[CameraPose]:
     poses = []
     for index, (time, share) in enumerate(zip(moment, pan, strict=True)):
         arc = yaw_rotation(-0.35 + 0.5 * time / PAN_START) if time < PAN_START else yaw_rotation(0.15)
-        near_left = left + arc @ np.array([0.0, -1.0, 0.0]) * (5.2 - 0.8 * min(time / PAN_START, 1.0))
+        near_left = left + arc @ np.array([0.0, -1.0, 0.0]) * (6.4 - 0.9 * min(time / PAN_START, 1.0))
         late = max(0.0, time - PAN_END) / (1 - PAN_END)
-        near_right = right + yaw_rotation(-0.1 + 0.3 * late) @ np.array([0.0, -1.0, 0.0]) * (5.4 - 1.3 * late)
+        near_right = right + yaw_rotation(-0.1 + 0.3 * late) @ np.array([0.0, -1.0, 0.0]) * (6.0 - 1.0 * late)
         eye = near_left * (1 - share) + near_right * share
         eye[2] = 1.75 + 0.03 * np.sin(index * 0.55)
         target = left * (1 - share) + right * share
@@ -52,8 +55,8 @@ def build_clip_world(seed: int, frames: int) -> World:
     left, right = yard.focuses[0].point, yard.focuses[1].point
     poses = camera_path(left + [0.3, 0.0, -0.35], right + [0.0, 0.0, -0.2], frames)
     background.surroundings(yard, 5.0)
-    person(yard, LEFT_X_M + 2.2, -1.5, 2.2)
-    person(yard, RIGHT_X_M - 1.9, -1.1, -0.9)
+    person(yard, LEFT_X_M + 2.2, -0.9, 2.2)
+    person(yard, RIGHT_X_M + 0.65, -0.9, -0.9)
     mesh = yard.mesh.build()
     add_dirt(mesh, yard.noise, rng)
     early = poses[int(0.2 * frames)]

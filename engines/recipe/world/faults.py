@@ -30,11 +30,13 @@ def draw_rise_k(rng: np.random.Generator) -> float:
     return float(np.exp(rng.uniform(np.log(MIN_RISE_K), np.log(MAX_RISE_K))))
 
 
-def heat_joints(mesh: Mesh, joints: Sequence[Joint], rises_k: Sequence[float], rng: np.random.Generator) -> list[HotJoint]:
+def heat_joints(
+    mesh: Mesh, joints: Sequence[Joint], rises_k: Sequence[float], rng: np.random.Generator
+) -> list[HotJoint]:
     """Writes the excess temperature of the joints into the mesh, in place. Nothing optical changes.
 
-    The clamp is isothermal; along the conductors the excess decays exponentially (fin equation); the cap of the
-    insulator warms a little. ``fault_id`` marks current-carrying surface over HOT_SHARE of the excess.
+    The clamp is isothermal; along the conductors the excess decays exponentially (fin equation); the cap of
+    the insulator warms a little. ``fault_id`` marks current-carrying surface over HOT_SHARE of the excess.
     """
     carriers = np.isin(mesh.vertex_object, mesh.objects_of(*CARRIER_KINDS))
     clamps = np.isin(mesh.vertex_object, mesh.objects_of("clamp"))

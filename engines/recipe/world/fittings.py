@@ -10,7 +10,12 @@ from engines.recipe.world.yard import Joint, Yard
 
 
 def post_insulator(
-    yard: Yard, base: ArrayLike, axis: ArrayLike, length_m: float, radius_m: float, material: str | None = None
+    yard: Yard,
+    base: ArrayLike,
+    axis: ArrayLike,
+    length_m: float,
+    radius_m: float,
+    material: str | None = None,
 ) -> Array:
     """Adds a post or bushing with sheds and metal end caps; returns the point at its top."""
     owner = yard.mesh.new_object("post", label="insulator")
@@ -77,7 +82,9 @@ def clamp(yard: Yard, position: ArrayLike, axis: ArrayLike = (0.0, 0.0, 1.0)) ->
         for b in (-0.3, 0.3):
             bolt = middle + turn @ np.array([0.0, a * size[1], b * size[2]])
             reach = turn[:, 0] * size[0] * 0.75
-            yard.mesh.cylinder(bolt - reach, bolt + reach, 0.013, "galvanised", owner, segments=6, rise_k=load)
+            yard.mesh.cylinder(
+                bolt - reach, bolt + reach, 0.013, "galvanised", owner, segments=6, rise_k=load
+            )
     yard.joints.append(Joint(middle, owner))
     if yard.chance(0.07):
         guard = yard.mesh.new_object("bird_guard")
@@ -132,7 +139,9 @@ def support(yard: Yard, x_m: float, y_m: float, height_m: float, kind: str | Non
 
 
 def bus_bar(yard: Yard, start: ArrayLike, end: ArrayLike) -> None:
-    """Adds a tubular bus that rests on a post insulator and a column at each end, so that nothing ends in the air."""
+    """Adds a tubular bus that rests on a post insulator and a column at each end, so that nothing ends in
+    the air.
+    """
     first, last = np.asarray(start, float), np.asarray(end, float)
     overhang = unit(last - first) * 0.25
     conductor(yard, bulged_line(first - overhang, last + overhang, step_m=0.15), yard.uniform(0.03, 0.045))

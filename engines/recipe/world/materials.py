@@ -9,8 +9,9 @@ from dataclasses import dataclass
 class Material:
     """Optical and thermal constants of a surface.
 
-    ``emissivity`` holds for 8-14 um, ``absorptivity`` for sunlight. ``locality`` is 1 where heat stays where it falls
-    and 0 where the part spreads it. Source: handbook ranges for painted, galvanised and weathered parts, rounded.
+    ``emissivity`` holds for 8-14 um, ``absorptivity`` for sunlight. ``locality`` is 1 where heat stays
+    where it falls and 0 where the part spreads it. Source: handbook ranges for painted, galvanised and
+    weathered parts, rounded.
     """
 
     color_rgb: tuple[float, float, float]

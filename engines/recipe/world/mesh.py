@@ -12,7 +12,15 @@ from engines.recipe.world.materials import MATERIALS
 from engines.recipe.world.vectors import frame_along, unit
 
 Rise = float | Callable[[NDArray[np.float64]], NDArray[np.float64]]
-SURFACE_COLUMNS = ("emissivity", "absorptivity", "locality", "load_rise_k", "body_share", "rust", "fault_rise_k")
+SURFACE_COLUMNS = (
+    "emissivity",
+    "absorptivity",
+    "locality",
+    "load_rise_k",
+    "body_share",
+    "rust",
+    "fault_rise_k",
+)
 
 
 @dataclass
@@ -57,7 +65,9 @@ class Mesh:
 def _strip_faces(rings: int, segments: int) -> NDArray[np.int64]:
     start = (np.arange(rings - 1)[:, None] * (segments + 1) + np.arange(segments)).ravel()
     upper = start + segments + 1
-    return np.concatenate([np.stack([start, start + 1, upper + 1], 1), np.stack([start, upper + 1, upper], 1)])
+    return np.concatenate(
+        [np.stack([start, start + 1, upper + 1], 1), np.stack([start, upper + 1, upper], 1)]
+    )
 
 
 class MeshBuilder:
@@ -87,7 +97,9 @@ class MeshBuilder:
         tint: float | NDArray[np.float64] = 1.0,
         body_share: float = 0.0,
     ) -> None:
-        """Adds triangles. ``rise_k`` is the warming by load over the air, a number or a function of the vertices."""
+        """Adds triangles. ``rise_k`` is the warming by load over the air, a number or a function of the
+        vertices.
+        """
         points = np.asarray(vertices, dtype=np.float64)
         count, constants = len(points), MATERIALS[material]
         color = np.clip(np.broadcast_to(np.asarray(constants.color_rgb) * tint, (count, 3)), 0.004, 0.9)
@@ -98,7 +110,13 @@ class MeshBuilder:
         shine = np.tile(np.float32([[constants.roughness, constants.metallic]]), (count, 1))
         triangles = np.asarray(faces, dtype=np.int64)
         self._parts.append(
-            (points.astype(np.float32), np.asarray(normals, np.float32), color.astype(np.float32), shine, surface)
+            (
+                points.astype(np.float32),
+                np.asarray(normals, np.float32),
+                color.astype(np.float32),
+                shine,
+                surface,
+            )
         )
         self._faces.append(triangles + self._count)
         self._face_object.append(np.full(len(triangles), owner, np.int32))
@@ -120,7 +138,9 @@ class MeshBuilder:
         u, v = np.asarray(side_u, float), np.asarray(side_v, float)
         cells_u = max(1, round(float(np.linalg.norm(u)) / step_m))
         cells_v = max(1, round(float(np.linalg.norm(v)) / step_m))
-        grid_v, grid_u = np.meshgrid(np.linspace(0, 1, cells_v + 1), np.linspace(0, 1, cells_u + 1), indexing="ij")
+        grid_v, grid_u = np.meshgrid(
+            np.linspace(0, 1, cells_v + 1), np.linspace(0, 1, cells_u + 1), indexing="ij"
+        )
         points = np.asarray(corner) + grid_u.reshape(-1, 1) * u + grid_v.reshape(-1, 1) * v
         normals = np.tile(unit(np.cross(u, v)), (len(points), 1))
         self.add(points, normals, _strip_faces(cells_v + 1, cells_u), material, owner, rise_k, tint)
@@ -146,7 +166,14 @@ class MeshBuilder:
                 corner[axis] = sign * half[axis]
                 u, v = (sides[first], sides[second]) if sign > 0 else (sides[second], sides[first])
                 self.quad(
-                    np.asarray(center) + turn @ corner, turn @ u, turn @ v, step_m, material, owner, rise_k, tint
+                    np.asarray(center) + turn @ corner,
+                    turn @ u,
+                    turn @ v,
+                    step_m,
+                    material,
+                    owner,
+                    rise_k,
+                    tint,
                 )
 
     def revolve(
@@ -161,7 +188,10 @@ class MeshBuilder:
         tint: float = 1.0,
         body_share: float = 0.0,
     ) -> None:
-        """Adds a surface of revolution; ``profile`` is (radius, height) pairs along the axis, double points are edges."""
+        """Adds a surface of revolution.
+
+        ``profile`` is (radius, height) pairs along the axis, double points are edges.
+        """
         outline = np.asarray(profile, float)
         angle = np.linspace(0, 2 * np.pi, segments + 1)
         slope = np.gradient(outline, axis=0)
@@ -225,7 +255,9 @@ class MeshBuilder:
         normals = np.cos(angle) * side[:, None] + np.sin(angle) * other[:, None]
         points = middle[:, None] + radius_m * normals
         caps = [np.broadcast_to(middle[end], points[end].shape)[None] for end in (0, -1)]
-        cap_normals = [np.broadcast_to(sign * along[end], points[end].shape)[None] for end, sign in ((0, -1), (-1, 1))]
+        cap_normals = [
+            np.broadcast_to(sign * along[end], points[end].shape)[None] for end, sign in ((0, -1), (-1, 1))
+        ]
         points = np.concatenate([caps[0], points, caps[1]])
         normals = np.concatenate([cap_normals[0], normals, cap_normals[1]])
         faces = _strip_faces(len(points), segments)
@@ -249,7 +281,9 @@ class MeshBuilder:
         v -= (v * u).sum(1, keepdims=True) * u
         v /= np.linalg.norm(v, axis=1, keepdims=True) + 1e-9
         half = np.broadcast_to(np.asarray(size_m, float), (count,))[:, None] / 2
-        corners = [middle + half * (a * u + b * v) for a, b in ((-1, -0.7), (1, -0.5), (0.8, 0.9), (-0.6, 0.6))]
+        corners = [
+            middle + half * (a * u + b * v) for a, b in ((-1, -0.7), (1, -0.5), (0.8, 0.9), (-0.6, 0.6))
+        ]
         points = np.stack(corners, 1).reshape(-1, 3)
         normals = np.repeat(np.asarray(outward, float), 4, axis=0)
         start = np.arange(count)[:, None] * 4
@@ -263,7 +297,9 @@ class MeshBuilder:
 
     def build(self) -> Mesh:
         """Joins the parts and drops triangles without area."""
-        columns: Sequence[NDArray[np.float32]] = [np.concatenate(column) for column in zip(*self._parts, strict=True)]
+        columns: Sequence[NDArray[np.float32]] = [
+            np.concatenate(column) for column in zip(*self._parts, strict=True)
+        ]
         vertices, normals, color, shine, surface = columns
         faces, owner = np.concatenate(self._faces), np.concatenate(self._face_object)
         a, b, c = (vertices[faces[:, corner]].astype(np.float64) for corner in range(3))

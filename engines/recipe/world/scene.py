@@ -33,7 +33,10 @@ class CameraPose:
     roll_rad: float
 
     def axes(self) -> Array:
-        """Returns the camera-to-world rotation; columns are image right, image down, and the viewing direction."""
+        """Returns the camera-to-world rotation.
+
+        Columns are image right, image down, and the viewing direction.
+        """
         ahead = unit(self.target - self.eye)
         right = unit(np.cross(ahead, [0.0, 0.0, 1.0]))
         down = np.cross(ahead, right)
@@ -55,7 +58,10 @@ class World:
 
 
 def split_of(seed: int) -> str:
-    """Returns the split a seed belongs to; splits share no seed. Raises: ValueError for a seed outside all of them."""
+    """Returns the split a seed belongs to.
+
+    Splits share no seed. Raises: ValueError for a seed outside all of them.
+    """
     for split, seeds in SPLIT_SEEDS.items():
         if seed in seeds:
             return split
@@ -69,10 +75,14 @@ def _equip(yard: Yard) -> float:
     build[main](yard, Placement(0.0, 0.0, yard.uniform(-0.5, 0.5)))
     reach = 4.5
     if main == "transformer" and yard.chance(0.3):
-        apparatus.switch_bay(yard, Placement(yard.uniform(-1.5, 1.5), yard.uniform(5.0, 6.5), yard.uniform(-0.2, 0.2)))
+        apparatus.switch_bay(
+            yard, Placement(yard.uniform(-1.5, 1.5), yard.uniform(5.0, 6.5), yard.uniform(-0.2, 0.2))
+        )
         reach = 10.0
     elif main != "transformer" and yard.chance(0.25):
-        apparatus.transformer(yard, Placement(yard.uniform(-3, 3), yard.uniform(6, 8), yard.uniform(-0.4, 0.4)))
+        apparatus.transformer(
+            yard, Placement(yard.uniform(-3, 3), yard.uniform(6, 8), yard.uniform(-0.4, 0.4))
+        )
         reach = 10.0
     if main != "gantry" and yard.chance(0.3):
         back = reach + yard.uniform(1.5, 3.0)
@@ -98,8 +108,12 @@ def draw_pose(rng: np.random.Generator, focuses: list[Focus], obstacles: NDArray
     return CameraPose(eye, target, float(rng.normal(0, 0.02)))
 
 
-def in_view(pose: CameraPose, points: ArrayLike, max_depth_m: float, share: float = 0.85) -> NDArray[np.bool_]:
-    """Says which points lie within ``share`` of the RGB frame and nearer than ``max_depth_m`` (occlusion not looked at)."""
+def in_view(
+    pose: CameraPose, points: ArrayLike, max_depth_m: float, share: float = 0.85
+) -> NDArray[np.bool_]:
+    """Says which points lie within ``share`` of the RGB frame and nearer than ``max_depth_m`` (occlusion
+    not looked at).
+    """
     local = (np.asarray(points, dtype=np.float64) - pose.eye) @ pose.axes()
     depth = np.maximum(local[:, 2], 1e-6)
     wide = np.abs(local[:, 0] / depth) < HALF_VIEW_TAN * share
@@ -123,7 +137,10 @@ def _place_people(yard: Yard, pose: CameraPose, obstacles: NDArray[np.float32]) 
 
 
 def build_world(seed: int, fault_count: int | None = None) -> World:
-    """Builds the world of a seed; the same seed gives the same arrays. ``fault_count`` None draws it (45 % have none)."""
+    """Builds the world of a seed.
+
+    The same seed gives the same arrays. ``fault_count`` None draws it (45 % have none).
+    """
     rng = np.random.default_rng([seed, 1])
     yard = new_yard(rng)
     reach = _equip(yard)

@@ -1,4 +1,7 @@
-"""Small vector geometry for the world builder. World frame: x right, y away from the usual camera, z up; metres."""
+"""Small vector geometry for the world builder.
+
+World frame: x right, y away from the usual camera, z up; metres.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,12 @@ def yaw_rotation(yaw_rad: float) -> Array:
     return np.array([[cosine, -sine, 0.0], [sine, cosine, 0.0], [0.0, 0.0, 1.0]])
 
 
-def bulged_line(start: ArrayLike, end: ArrayLike, bulge: ArrayLike = (0.0, 0.0, 0.0), step_m: float = 0.07) -> Array:
-    """Returns points from start to end along a parabola displaced by ``bulge`` at mid-span, about ``step_m`` apart."""
+def bulged_line(
+    start: ArrayLike, end: ArrayLike, bulge: ArrayLike = (0.0, 0.0, 0.0), step_m: float = 0.07
+) -> Array:
+    """Returns points from start to end along a parabola displaced by ``bulge`` at mid-span, about
+    ``step_m`` apart.
+    """
     first, last = np.asarray(start, dtype=np.float64), np.asarray(end, dtype=np.float64)
     count = int(np.clip(np.linalg.norm(last - first) / step_m, 6, 90)) + 1
     share = np.linspace(0.0, 1.0, count)[:, None]

@@ -38,7 +38,8 @@ def add_dirt(mesh: Mesh, noise: ValueNoise, rng: np.random.Generator) -> None:
 def add_rust(
     mesh: Mesh, noise: ValueNoise, rng: np.random.Generator, count: int, exposed: NDArray[np.bool_]
 ) -> list[RustPatch]:
-    """Grows up to ``count`` patches on rustable parts around vertices for which ``exposed`` holds, in place.
+    """Grows up to ``count`` patches on rustable parts around vertices for which ``exposed`` holds, in
+    place.
 
     Rust changes colour, gloss and roughness. It has the emissivity of the paint it replaces and nearly its
     absorptivity, so the thermal camera hardly sees it.

@@ -1,4 +1,7 @@
-"""The yard under construction: mesh builder, style of this substation, and the joints where faults may sit."""
+"""The yard under construction.
+
+Mesh builder, style of this substation, and the joints where faults may sit.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ class Style:
 
 @dataclass(frozen=True)
 class Placement:
-    """Local to world coordinates of a piece of equipment: a turn about the vertical, then a shift on the ground."""
+    """Local to world coordinates of a piece of equipment.
+
+    A turn about the vertical, then a shift on the ground.
+    """
 
     x_m: float
     y_m: float
