@@ -137,9 +137,9 @@ def test_a_bright_spot_of_the_frame_lands_where_the_matrix_says(
 def test_wrong_sizes_and_dtypes_are_refused_and_not_lost_in_silence() -> None:
     box = Letterbox.fit((64, 48), (32, 24))
     image, out = np.zeros((48, 64, 3), np.uint8), np.zeros((24, 32, 3), np.uint8)
-    with pytest.raises(ShapeError, match="RGB frame: expected 64x48.*found 48x64"):
+    with pytest.raises(ShapeError, match=r"RGB frame: expected 64x48.*found 48x64"):
         rgb_into(np.zeros((64, 48, 3), np.uint8), box, out)
-    with pytest.raises(ShapeError, match="RGB input: expected 32x24.*found 24x32"):
+    with pytest.raises(ShapeError, match=r"RGB input: expected 32x24.*found 24x32"):
         rgb_into(image, box, np.zeros((32, 24, 3), np.uint8))
     with pytest.raises(ShapeError, match="RGB input: expected uint8, found float32"):
         rgb_into(image, box, out.astype(np.float32))  # type: ignore[arg-type]
