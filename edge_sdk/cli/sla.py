@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 from rich.text import Text
+from typer.core import TyperCommand
 
 from edge_sdk.cli.progress import run_progress
 from edge_sdk.errors import ConfigError, SourceError
@@ -36,6 +37,22 @@ _REPEATABLE = ("clip:", "pairs:")
 
 _PASSES_BY_TIME = 1_000_000  # the time ends such a run; a stated number lets the record count passes
 
+COULD_NOT_RUN = 3
+"""Exit status when there is nothing to judge."""
+
+
+class _Command(TyperCommand):
+    """A command whose usage errors do not end with 2, which means undecided here."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:  # Typer brings a Click of its own or not, by its version
+            if getattr(error, "exit_code", None) == 2:
+                error.exit_code = COULD_NOT_RUN  # type: ignore[attr-defined]
+            raise
+
+
 app = typer.Typer(help="Check a latency, throughput and frame-loss SLA.", no_args_is_help=True)
 
 _SLA_FILE = typer.Argument(metavar="SLA.yaml", help="The SLA file.", show_default=False)
@@ -43,7 +60,7 @@ _JSON = typer.Option(None, "--json", metavar="FILE", help="Write the run's recor
 _MARKDOWN = typer.Option(None, "--markdown", metavar="FILE", help="Write a Markdown report for people.")
 
 
-@app.command()
+@app.command(cls=_Command)
 def check(
     sla_file: str = _SLA_FILE,
     json_file: str | None = _JSON,
@@ -71,7 +88,7 @@ def check(
     raise typer.Exit(verdicts.exit_status)
 
 
-@app.command("judge")
+@app.command("judge", cls=_Command)
 def judge_again(
     record_file: str = typer.Argument(
         metavar="RECORD.json", help="A record of `sla check`.", show_default=False

@@ -111,10 +111,12 @@ def printable(text: str) -> str:
 
 
 def limit_text(clause: ClauseVerdict) -> str:
-    """Writes what a clause asks for: `<= 60 ms`, `>= 20 frames/s`, `<= 1 %`."""
+    """Writes what a clause asks for: `<= 60 ms`, `>= 20 fps`, `<= 1 %`."""
     if clause.unit == "share":
         return f"<= {100 * clause.limit:g} %"
-    return f"{'>=' if clause.unit == 'frames/s' else '<='} {clause.limit:g} {clause.unit}"
+    if clause.unit == "frames/s":
+        return f">= {clause.limit:g} fps"
+    return f"<= {clause.limit:g} {clause.unit}"
 
 
 def _route(record: RunRecord, name: str, wanted: NDArray[np.bool_], total: int) -> RouteSummary:
@@ -140,7 +142,8 @@ def _route(record: RunRecord, name: str, wanted: NDArray[np.bool_], total: int) 
 def _facts(record: RunRecord) -> list[tuple[str, str]]:
     engine, provider, run, source = record.engine, record.provider, record.run, record.source
     machine, cold = record.machine, record.cold_start
-    tried = "; ".join(f"{what}: {why}" for what, why in provider.tried)
+    # The first sentence says what happened; the rest, how to mend it, is in the record.
+    tried = "; ".join(f"{what}: {why.split('. ')[0]}" for what, why in provider.tried)
     chip = ", ".join(
         str(part) for part in (machine.get("board"), machine.get("cpu_model"), machine.get("gpu")) if part
     )
@@ -177,7 +180,7 @@ def _facts(record: RunRecord) -> list[tuple[str, str]]:
             f"load {figure(cold.load_ms)} ms, first result {figure(cold.first_result_ms)} ms"
             + (f", import {figure(cold.import_ms)} ms" if cold.import_ms is not None else ""),
         ),
-        ("Warm-up", f"first {record.warm_up_frames} frames kept apart (change point)"),
+        ("Warm-up", f"leading frames kept apart, found by change point: {record.warm_up_frames}"),
         ("Power", record.power),
     ]
 

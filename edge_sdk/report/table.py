@@ -50,8 +50,8 @@ def print_run(record: RunRecord, console: Console) -> None:
 def print_verdicts(verdicts: Verdicts, console: Console) -> None:
     """Prints each clause of a judged SLA, then why what did not pass did not, then the overall verdict."""
     table = _table(printable(f"SLA {verdicts.sla}"))
-    for name in ("verdict", "clause"):
-        table.add_column(name, overflow="fold")
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("clause", overflow="fold", min_width=24)
     for name in ("limit", "measured", "lower", "upper", "n"):
         table.add_column(name, justify="right", overflow="fold")
     for clause in verdicts.clauses:
@@ -59,7 +59,7 @@ def print_verdicts(verdicts: Verdicts, console: Console) -> None:
         shown = [None if v is None else v * scale for v in (clause.estimate, clause.lower, clause.upper)]
         table.add_row(
             Text(clause.verdict.value, _COLOURS[clause.verdict]),
-            Text(clause.clause),
+            Text(clause.clause.removeprefix("latency.")),  # or the table outgrows 80 columns
             limit_text(clause),
             *(figure(value) for value in shown),
             str(clause.samples),

@@ -250,9 +250,9 @@ def _largest(values_ms: NDArray[np.float64], limit: LatencyLimit) -> tuple[Bound
 
 def _decide(bounds: Bounds, limit: float, unit: str) -> tuple[Outcome, str]:
     if bounds.upper is not None and bounds.upper <= limit:
-        return Outcome.PASS, f"upper bound {_figure(bounds.upper)} {unit} is within it."
+        return Outcome.PASS, f"upper bound {_amount(bounds.upper, unit)} is within it."
     if bounds.lower is not None and bounds.lower > limit:
-        return Outcome.FAIL, f"lower bound {_figure(bounds.lower)} {unit} is over it."
+        return Outcome.FAIL, f"lower bound {_amount(bounds.lower, unit)} is over it."
     return Outcome.INCONCLUSIVE, ""
 
 
@@ -397,6 +397,10 @@ def _notes(record: RunRecord, dependence: Dependence) -> Sequence[str]:
 
 def _pace(pace_hz: float | None) -> str:
     return "back to back" if pace_hz is None else f"paced at {pace_hz:g} Hz"
+
+
+def _amount(value: float, unit: str) -> str:
+    return f"{_figure(100 * value)} %" if unit == "share" else f"{_figure(value)} {unit}"
 
 
 def _figure(value: float) -> str:

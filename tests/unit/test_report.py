@@ -129,7 +129,7 @@ def test_markdown_reads_as_a_report(record: RunRecord) -> None:
     )
     for words in (
         "| **FAIL** | `latency.routes.thermal.p50_ms` | ≤ 3 ms | 9.50 | 9.50 | 9.50 | 200 |",
-        "| **PASS** | `throughput.min_fps` | >= 20 frames/s | 25.0 |",
+        "| **PASS** | `throughput.min_fps` | >= 20 fps | 25.0 |",
         "| `frames.max_dropped_share` | ≤ 2 % | 0.374 |",
         "- **Power**: no power sensor read",
         "- **Cold start**: load 900 ms, first result 122 ms",
@@ -191,7 +191,7 @@ def test_bounded_and_limits_in_words() -> None:
     assert bounded(Bounds(12.34, 11.0, None, 9)) == "12.3 too few"
     assert bounded(Bounds(None, None, None, 0)) == "-"
     clauses = judge(record_of([5.0] * 20), SLA).clauses
-    assert [limit_text(clause) for clause in clauses[2:]] == ["<= 3 ms", ">= 20 frames/s", "<= 2 %"]
+    assert [limit_text(clause) for clause in clauses[2:]] == ["<= 3 ms", ">= 20 fps", "<= 2 %"]
 
 
 def test_reports_name_no_path_of_this_machine(record: RunRecord) -> None:
