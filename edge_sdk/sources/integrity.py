@@ -14,8 +14,11 @@ _JPEG_NEXT_MARKER = re.compile(rb"\xff+[^\x00\xff\xd0-\xd7]")
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
-_TIFF_SIZES = {1: 1, 3: 2, 4: 4, 16: 8}
-"""Bytes of the TIFF field types that hold offsets and counts: BYTE, SHORT, LONG, LONG8."""
+_TIFF_SIZES = dict(zip(range(1, 19), (1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8, 8, 8), strict=True))
+"""Bytes of one value of each TIFF field type. Source: TIFF 6.0; BigTIFF for 16 - 18."""
+
+_TIFF_INTEGERS = {3: "H", 4: "I", 16: "Q"}
+"""The field types that offsets and counts have: SHORT, LONG, LONG8."""
 
 _TIFF_STARTS, _TIFF_COUNTS = (273, 324), (279, 325)
 """Tags StripOffsets and TileOffsets, StripByteCounts and TileByteCounts. Source: TIFF 6.0."""
@@ -112,11 +115,12 @@ def _check_tiff(view: memoryview) -> None:
         starts: tuple[int, ...] = ()
         counts: tuple[int, ...] = ()
         for entry in range(position, position + entries * entry_size, entry_size):
-            (tag,) = struct.unpack_from(order + "H", view, entry)
-            if tag in _TIFF_STARTS:
-                starts = _tiff_values(view, entry, order, offset_code)
-            elif tag in _TIFF_COUNTS:
-                counts = _tiff_values(view, entry, order, offset_code)
+            tag, kind, count = struct.unpack_from(order + "HH" + offset_code, view, entry)
+            values_at = _tiff_values_at(view, entry, order, offset_code)
+            if tag in _TIFF_STARTS + _TIFF_COUNTS and kind in _TIFF_INTEGERS:
+                code = f"{order}{count}{_TIFF_INTEGERS[kind]}"
+                values = struct.unpack_from(code, view, values_at)
+                starts, counts = (values, counts) if tag in _TIFF_STARTS else (starts, values)
         for start, count in zip(starts, counts, strict=False):
             if start + count > len(view):
                 raise ValueError(
@@ -125,21 +129,21 @@ def _check_tiff(view: memoryview) -> None:
         (position,) = struct.unpack_from(order + offset_code, view, position + entries * entry_size)
 
 
-def _tiff_values(view: memoryview, entry: int, order: str, offset_code: str) -> tuple[int, ...]:
+def _tiff_values_at(view: memoryview, entry: int, order: str, offset_code: str) -> int:
+    """Returns where a directory entry's values stand: in the entry itself, or elsewhere if they are many."""
     kind, count = struct.unpack_from(order + "H" + offset_code, view, entry + 2)
-    value = entry + 4 + struct.calcsize(order + offset_code)
-    size = _TIFF_SIZES.get(kind, 4)
-    if size * count > struct.calcsize(order + offset_code):
-        (value,) = struct.unpack_from(order + offset_code, view, value)
-    if value + size * count > len(view):
-        raise ValueError(f"truncated TIFF: {len(view)} bytes, a table reaches to byte {value + size * count}")
-    code = {1: "B", 2: "H", 4: "I", 8: "Q"}[size]
-    return struct.unpack_from(f"{order}{count}{code}", view, value)
+    position: int = entry + 4 + struct.calcsize(order + offset_code)
+    needed = _TIFF_SIZES.get(kind, 0) * count
+    if needed > struct.calcsize(order + offset_code):
+        (position,) = struct.unpack_from(order + offset_code, view, position)
+    if position + needed > len(view):
+        raise ValueError(f"truncated TIFF: {len(view)} bytes, a table reaches to byte {position + needed}")
+    return position
 
 
 def _check_webp(view: memoryview) -> None:
-    (length,) = struct.unpack_from("<I", view, 4)
-    if bytes(view[8:12]) != b"WEBP":
+    length, kind = struct.unpack_from("<I4s", view, 4)
+    if kind != b"WEBP":
         raise ValueError("a RIFF file that is not WebP")
     if length + 8 > len(view):
         raise ValueError(f"truncated WebP: {len(view)} bytes, its header states {length + 8}")

@@ -120,8 +120,8 @@ def registration_from(
     matrix = homography_in(content, path)
     if matrix is None:
         return None
-    rgb_wh = _size(content, path, "rgb_size_wh") or rgb_size_wh
-    thermal_wh = _size(content, path, "thermal_size_wh") or thermal_size_wh
+    rgb_wh = size_in(content, path, "rgb_size_wh") or rgb_size_wh
+    thermal_wh = size_in(content, path, "thermal_size_wh") or thermal_size_wh
     if rgb_wh is None or thermal_wh is None:
         raise ConfigError(f"{path}: add rgb_size_wh and thermal_size_wh, [width, height] in pixels")
     try:
@@ -162,7 +162,8 @@ def _number(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
-def _size(content: Mapping[str, Any], path: Path, name: str) -> tuple[int, int] | None:
+def size_in(content: Mapping[str, Any], path: Path, name: str) -> tuple[int, int] | None:
+    """Returns the [width, height] in pixels that a JSON object holds under a name, or None."""
     value = content.get(name)
     if value is None:
         return None

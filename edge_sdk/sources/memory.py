@@ -16,6 +16,9 @@ from edge_sdk.sources.registration import ASSUMED, BUNDLE
 
 __all__ = ["MemorySource", "source_from_arrays"]
 
+RgbArrays = Sequence["NDArray[np.uint8] | None"] | NDArray[np.uint8]
+ThermalArrays = Sequence["NDArray[np.uint16] | None"] | NDArray[np.uint16]
+
 
 class MemorySource(BaseSource):
     """Pairs from a sequence.
@@ -67,8 +70,8 @@ class _ArraySource(MemorySource):
     def __init__(
         self,
         keys: Sequence[str],
-        rgb: Sequence[NDArray[np.uint8] | None],
-        thermal: Sequence[NDArray[np.uint16] | None],
+        rgb: RgbArrays,
+        thermal: ThermalArrays,
         unit: ThermalUnit,
         registration: Registration | None,
         *,
@@ -116,8 +119,8 @@ class _ArraySource(MemorySource):
 
 
 def source_from_arrays(
-    rgb: Sequence[NDArray[np.uint8] | None] | None = None,
-    thermal: Sequence[NDArray[np.uint16] | None] | None = None,
+    rgb: RgbArrays | None = None,
+    thermal: ThermalArrays | None = None,
     *,
     unit: ThermalUnit | str = ThermalUnit.COUNTS,
     registration: Registration | None = None,

@@ -77,7 +77,7 @@ class PairsSource(BaseSource):
                 camera, size, self.sidecar.path.name if size and self.sidecar.path else "the first frame"
             )
             for camera in ("rgb", "thermal")
-            for size in (self.sidecar.size_wh(camera),)
+            for size in (self.sidecar.sizes.get(camera),)
         )
         self._labels: dict[str, FrameLabels | None] = {}
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from edge_sdk.errors import ConfigError
 from edge_sdk.frames import Registration, ThermalUnit
-from edge_sdk.sources.labels import FrameLabels, load_json, registration_from
+from edge_sdk.sources.labels import FrameLabels, load_json, registration_from, size_in
 from edge_sdk.sources.uri import SourceUri, user_path
 
 __all__ = ["RegistrationRule", "Sidecar", "load_sidecar"]
@@ -30,6 +30,7 @@ class Sidecar:
         unit: what a thermal count means (`thermal_unit`), or None.
         registration: of all pairs (`homography_thermal_to_rgb` with both sizes), or None.
         licences: of the frames (`licence`, text or list).
+        sizes: frame sizes stated for "rgb" and "thermal", (width, height) in pixels.
     """
 
     path: Path | None = None
@@ -37,11 +38,7 @@ class Sidecar:
     unit: ThermalUnit | None = None
     registration: Registration | None = None
     licences: tuple[str, ...] = ()
-
-    def size_wh(self, camera: str) -> Size | None:
-        """Returns the frame size stated for "rgb" or "thermal", (width, height) in pixels, or None."""
-        value = (self.content or {}).get(f"{camera}_size_wh")
-        return None if value is None else (int(value[0]), int(value[1]))
+    sizes: dict[str, Size] = field(default_factory=dict)
 
 
 def load_sidecar(folder: Path, names: tuple[str, ...] = ("pairs.json", "clip.json")) -> Sidecar:
@@ -61,6 +58,11 @@ def load_sidecar(folder: Path, names: tuple[str, ...] = ("pairs.json", "clip.jso
                 _unit(content, path),
                 registration_from(content, path, name),
                 (licence,) if isinstance(licence, str) else tuple(str(entry) for entry in licence),
+                {
+                    camera: size
+                    for camera in ("rgb", "thermal")
+                    if (size := size_in(content, path, f"{camera}_size_wh")) is not None
+                },
             )
     return Sidecar()
 
@@ -89,8 +91,7 @@ class RegistrationRule:
             if self._fixed is None:
                 raise ConfigError(f"{path}: add homography_thermal_to_rgb, a 3x3 matrix")
         self._sidecar = sidecar.registration if sidecar is not None and self._given is None else None
-        stated = {camera: sidecar.size_wh(camera) for camera in ("rgb", "thermal")} if sidecar else {}
-        self._sizes = {camera: size for camera, size in stated.items() if size is not None}
+        self._sizes = dict(sidecar.sizes) if sidecar is not None else {}
         self._origins: set[str] = set()
 
     @property

@@ -1,0 +1,140 @@
+"""Tests of video pairs: what keeps 16 bits, what does not, and files that end early."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from frames_on_disk import thermal_image, write_image, write_rgb_video, write_thermal_video
+from numpy.typing import NDArray
+
+from edge_sdk.errors import ConfigError, FrameError, SourceError
+from edge_sdk.sources import open_source
+
+
+def test_ffv1_keeps_sixteen_bits_in_both_containers(tmp_path: Path) -> None:
+    write_rgb_video(tmp_path / "rgb.avi", 3)
+    for name in ("thermal.mkv", "thermal.avi"):
+        write_thermal_video(tmp_path / name, 3)
+        with open_source(f"video:{tmp_path}/rgb.avi?thermal={name}&unit=centikelvin") as source:
+            for index, pair in enumerate(source):
+                assert pair.thermal is not None
+                np.testing.assert_array_equal(pair.thermal.image, thermal_image(index))
+                assert pair.key == f"{index:06d}"
+                assert pair.notes == ("registration assumed: equal frame sizes",)
+            assert index == 2
+
+
+def test_an_eight_bit_thermal_video_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    write_rgb_video(tmp_path / "rgb.avi", 3)
+    write_rgb_video(tmp_path / "thermal.avi", 3)
+    message = (
+        "expected 16-bit with one channel, OpenCV .* gives 8-bit.*ffmpeg -i IN -pix_fmt gray16le -c:v ffv1"
+    )
+    source = open_source(f"video:{tmp_path}/rgb.avi?thermal=thermal.avi")
+    with source, pytest.raises(FrameError, match=message):
+        next(source)
+
+
+def test_a_colour_video_alone(tmp_path: Path) -> None:
+    write_rgb_video(tmp_path / "rgb.avi", 3)
+    with open_source(f"video:{tmp_path}/rgb.avi") as source:
+        assert [pair.thermal for pair in source] == [None] * 3
+        assert source.describe()["thermal_unit"] is None
+
+
+@pytest.mark.parametrize(("rgb_count", "thermal_count", "ended"), [(5, 3, "thermal"), (3, 5, "colour")])
+def test_the_longer_file_is_not_lost_in_silence(
+    tmp_path: Path, rgb_count: int, thermal_count: int, ended: str
+) -> None:
+    write_rgb_video(tmp_path / "rgb.avi", rgb_count)
+    write_thermal_video(tmp_path / "thermal.avi", thermal_count)
+    uri = f"video:{tmp_path}/rgb.avi?thermal=thermal.avi"
+    with open_source(uri, on_bad="skip") as source:
+        assert len(list(source)) == 3
+        assert source.skipped_count == 2
+        assert source.length == 5
+        assert f"the {ended} file ended after 3 frames" in source.skipped[0].why
+        assert "?partial=allow" in source.skipped[0].why
+    with open_source(f"{uri}&partial=allow") as source:
+        pairs = list(source)
+    assert len(pairs) == 5
+    assert (pairs[-1].thermal is None, pairs[-1].rgb is None) == (ended == "thermal", ended == "colour")
+
+
+def test_a_truncated_video_is_noticed(tmp_path: Path) -> None:
+    """Without its index an AVI still plays, as far as it goes."""
+    path = write_rgb_video(tmp_path / "rgb.avi", 40)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    with open_source(f"video:{path}", on_bad="skip") as source:
+        good = len(list(source))
+        stated = source.length
+        assert stated is None or good == stated or source.skipped_count == 1, (good, stated)
+        if source.skipped:
+            assert "its header states" in source.skipped[0].why
+
+
+def test_unlike_frame_rates_are_refused_with_both_figures(tmp_path: Path) -> None:
+    write_rgb_video(tmp_path / "rgb.avi", 3, fps=30)
+    write_thermal_video(tmp_path / "thermal.mkv", 3, fps=9)
+    with pytest.raises(ConfigError, match=r"colour 30 fps, thermal 9 fps.*ffmpeg -i IN -r 9 OUT"):
+        open_source(f"video:{tmp_path}/rgb.avi?thermal=thermal.mkv")
+
+
+def test_missing_and_unplayable_files(tmp_path: Path) -> None:
+    video = write_rgb_video(tmp_path / "rgb.avi", 2)
+    (tmp_path / "text.avi").write_text("no video")
+    with pytest.raises(ConfigError, match=r"the colour video: no file '.*nowhere.avi'"):
+        open_source(f"video:{tmp_path}/nowhere.avi")
+    with pytest.raises(ConfigError, match="is a folder, expected a file; see 'pairs:'"):
+        open_source(f"video:{tmp_path}")
+    with pytest.raises(ConfigError, match=r"thermal: no file 'ir.mkv' or '.*/ir.mkv'"):
+        open_source(f"video:{video}?thermal=ir.mkv")
+    with pytest.raises(SourceError, match="cannot open it as a video"):
+        open_source(f"video:{tmp_path}/text.avi")
+    with pytest.raises(SourceError, match=r"cannot open it as a video.*16 bits"):
+        open_source(f"video:{video}?thermal=text.avi")
+
+
+STACK = np.stack([thermal_image(index) for index in range(3)])
+
+
+def test_numpy_archives(tmp_path: Path) -> None:
+    write_rgb_video(tmp_path / "rgb.avi", 3)
+    np.savez(tmp_path / "one.npz", anything=STACK)
+    np.savez(tmp_path / "named.npz", thermal=STACK, other=STACK[:1])
+    np.savez(tmp_path / "two.npz", a=STACK, b=STACK)
+    for name in ("one.npz", "named.npz"):
+        with open_source(f"video:{tmp_path}/rgb.avi?thermal={name}") as source:
+            assert len(list(source)) == 3
+    with pytest.raises(SourceError, match="one named 'thermal'; found a, b"):
+        open_source(f"video:{tmp_path}/rgb.avi?thermal=two.npz")
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (STACK.astype(np.float32), r"expected uint16 \[frames, height, width\], found float32 \[3, 32, 48\]"),
+        (STACK[0], r"found uint16 \[32, 48\]"),
+        (STACK[:0], r"found uint16 \[0, 32, 48\]"),
+        (np.array([{"a": 1}]), "cannot be read as a NumPy file"),
+    ],
+)
+def test_numpy_files_of_another_kind(tmp_path: Path, array: NDArray[Any], message: str) -> None:
+    video = write_rgb_video(tmp_path / "rgb.avi", 3)
+    np.save(tmp_path / "thermal.npy", array)
+    with pytest.raises(SourceError, match=message):
+        open_source(f"video:{video}?thermal=thermal.npy")
+
+
+def test_truncated_stacks(tmp_path: Path) -> None:
+    video = write_rgb_video(tmp_path / "rgb.avi", 3)
+    np.save(tmp_path / "thermal.npy", STACK)
+    tiff = write_image(tmp_path / "thermal.tiff", STACK[0])
+    for path, message in ((tmp_path / "thermal.npy", "cannot be read"), (tiff, "truncated TIFF")):
+        path.write_bytes(path.read_bytes()[:-100])
+        with pytest.raises(SourceError, match=message):
+            open_source(f"video:{video}?thermal={path.name}")
