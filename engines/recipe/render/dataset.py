@@ -1,4 +1,11 @@
-"""Writes the data set: one folder a split, files named by key, resumable and safe to run in shards."""
+"""Writes the data set: one folder a split, files named by key, resumable and safe to run in shards.
+
+    DIR/SPLIT/rgb/KEY.jpg       480 x 384, JPEG
+    DIR/SPLIT/thermal/KEY.png   320 x 256, uint16 centikelvin, in the thermal camera's own geometry
+    DIR/SPLIT/labels/KEY.json   boxes in pixels of the RGB frame, light, weather, and the homography
+
+KEY is the world's seed, a number within the world, and the light, such as ``00012-0day``.
+"""
 
 from __future__ import annotations
 

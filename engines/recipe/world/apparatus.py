@@ -15,6 +15,7 @@ from engines.recipe.world.fittings import (
     post_insulator,
     support,
 )
+from engines.recipe.world.mesh import Rise
 from engines.recipe.world.vectors import bulged_line, unit
 from engines.recipe.world.yard import Placement, Yard
 
@@ -71,7 +72,16 @@ def transformer(yard: Yard, place: Placement) -> None:
     _bushings(yard, place, length, depth, floor_m + height, oil_rise_k)
 
 
-def _radiator(yard, place, side, length, depth, height, floor_m, oil) -> None:  # type: ignore[no-untyped-def]
+def _radiator(
+    yard: Yard,
+    place: Placement,
+    side: int,
+    length: float,
+    depth: float,
+    height: float,
+    floor_m: float,
+    oil: Rise,
+) -> None:
     mesh, style = yard.mesh, yard.style
     owner = mesh.new_object("radiator", rustable=True)
     fins, fin_h, fin_d = (
