@@ -9,13 +9,15 @@ from numpy.typing import NDArray
 
 from edge_sdk.engine.bundle import Bundle
 from edge_sdk.engine.manifest import FEATURES
-from edge_sdk.engine.onnx_runner import import_onnxruntime
+from edge_sdk.engine.onnx_runner import import_onnxruntime, session_options
 
 __all__ = ["PlainSessions"]
 
 
 class PlainSessions:
     """One session a graph on the CPU, fed with ready-made arrays; features go from graph to graph.
+
+    Its session options are the runner's: the comparison is of the path of a frame, not of settings.
 
     Arguments:
         bundle: as `load_bundle` returns it.
@@ -24,8 +26,7 @@ class PlainSessions:
 
     def __init__(self, bundle: Bundle, threads: int) -> None:
         onnxruntime = import_onnxruntime()
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
+        options = session_options(threads)
         random = np.random.default_rng(0)
         self._feeds: dict[str, NDArray[Any]] = {}
         self._graphs = bundle.manifest.graphs

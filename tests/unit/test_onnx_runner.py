@@ -21,7 +21,15 @@ from onnx import TensorProto, helper
 import edge_sdk.engine.onnx_runner as module
 from edge_sdk.engine.author import describe_graph, write_manifest
 from edge_sdk.engine.bundle import Bundle, load_bundle
-from edge_sdk.engine.onnx_runner import CPU, CUDA, OnnxRunner, graph_edges, import_onnxruntime, provider_loads
+from edge_sdk.engine.onnx_runner import (
+    CPU,
+    CUDA,
+    OnnxRunner,
+    graph_edges,
+    import_onnxruntime,
+    provider_loads,
+    session_options,
+)
 from edge_sdk.errors import (
     ConfigError,
     DeviceNotFoundError,
@@ -362,6 +370,13 @@ def test_its_log_follows_pythons(level: int, severity: int) -> None:
         assert module._severity() == severity
     finally:
         log.setLevel(logging.NOTSET)
+
+
+def test_threads_do_not_spin_between_graphs() -> None:
+    options = session_options(2)
+    assert options.intra_op_num_threads == 2
+    assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+    assert options.get_session_config_entry("session.load_model_format") == "ONNX"
 
 
 def test_the_probe_is_what_it_says() -> None:
