@@ -104,6 +104,9 @@ class FrameWriter:
         if self._video is None:
             return
         self._video.release()
+        if not self.count:
+            self._part.unlink(missing_ok=True)
+            return
         found = _frames_in(self._part)
         if found < self.count:
             raise DeviceError(
