@@ -13,8 +13,9 @@
     frames: {max_dropped_share: 0.01}
     run: {duration_s: 60, pace_hz: 25, seed: 1}
 
-A key that is not known is refused by name: a limit with a typing error in it would otherwise never be
-judged. Anchors, aliases and duplicate keys are refused too.
+Paths in `engine` and `source` are relative to the working directory. A key that is not known is refused
+by name: a limit with a typing error in it would otherwise never be judged. Anchors, aliases and duplicate
+keys are refused too.
 """
 
 from __future__ import annotations

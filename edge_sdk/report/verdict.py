@@ -8,6 +8,7 @@ judged again years later.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -18,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_sdk.errors import SlaViolationError
+from edge_sdk.measurements import Reason
 from edge_sdk.report.record import ABSENT, RunRecord
 from edge_sdk.sla import LatencyLimit, Sla
 from edge_sdk.stats import (
     MIN_RATE_BLOCKS,
     Bounds,
-    admissible_over,
+    binomial_cdf,
     block_percentiles,
     lag1_autocorrelation,
     percentile_bounds,
@@ -36,6 +38,7 @@ __all__ = ["ClauseVerdict", "Dependence", "Outcome", "Verdicts", "judge"]
 
 _UNREAL = ("null", "emulat", "replay", "fake")
 _FORESEEABLE_FRAMES = 10_000_000
+_LONG_WARM_UP_SHARE = 0.2
 
 
 class Outcome(str, Enum):
@@ -164,7 +167,7 @@ def judge(record: RunRecord, sla: Sla) -> Verdicts:
         unsound=unsound,
         dependence=dependence,
         warm_up_frames=record.warm_up_frames,
-        notes=tuple(_notes(record, dependence)),
+        notes=tuple(_notes(record, sla, dependence)),
     )
 
 
@@ -198,6 +201,10 @@ def _mismatches(record: RunRecord, sla: Sla) -> list[str]:
     home = os.path.expanduser("~") + "/"  # noqa: PTH111 - Path.expanduser fails without a home
     if record.source.uri not in (sla.source, sla.source.replace(home, "~/")):
         found.append(f"the record is of source {record.source.uri}, the SLA asks for {sla.source}.")
+    if forced := record.frames.reason.count(Reason.FORCED.value):
+        found.append(
+            f"the caller forced the route of {forced} frames; an SLA judges the router's own choice."
+        )
     if sla.run.pace_hz != pace_hz:
         found.append(f"the run was {_pace(pace_hz)}, the SLA asks for {_pace(sla.run.pace_hz)}.")
     return found
@@ -275,10 +282,10 @@ def _undecided_percentile(
 
 
 def _frames_to_pass(over: int, count: int, share: float, confidence: float) -> int | None:
+    """Looks for a longer run that would pass with the same share of frames over the limit."""
     frames = count
     while frames <= _FORESEEABLE_FRAMES:
-        allowed = admissible_over(frames, share, confidence)
-        if allowed is not None and allowed >= over * frames / count:
+        if binomial_cdf(math.ceil(over * frames / count), frames, 1.0 - share) <= 1.0 - confidence:
             return frames
         frames += max(1, frames // 8)
     return None
@@ -377,7 +384,7 @@ def _dependence(record: RunRecord) -> Dependence:
     )
 
 
-def _notes(record: RunRecord, dependence: Dependence) -> Sequence[str]:
+def _notes(record: RunRecord, sla: Sla, dependence: Dependence) -> Sequence[str]:
     lag1 = dependence.lag1_autocorrelation
     known = "lag-1 autocorrelation unknown" if lag1 is None else f"lag-1 autocorrelation {lag1:.2f}"
     notes = [f"Frames are not independent ({known}): every bound is optimistic."]
@@ -390,6 +397,10 @@ def _notes(record: RunRecord, dependence: Dependence) -> Sequence[str]:
         f"The first {record.warm_up_frames} of {len(record.frames)} frames are cold start and warm-up "
         "(change point), reported apart and not judged."
     )
+    if record.warm_up_frames > max(1, _LONG_WARM_UP_SHARE * len(record.frames)):
+        notes.append("Warm-up took much of the run: a longer one shows better how it settles.")
+    if sla.min_fps is not None:
+        notes.append("The frame rate is bounded by Student's t over blocks of 1 s.")
     if record.run.pace_hz is not None:
         notes.append(f"Paced at {record.run.pace_hz:g} Hz: a higher frame rate cannot show.")
     return notes

@@ -121,6 +121,13 @@ def test_the_cold_start_is_not_judged() -> None:
     assert "The first 26 of 626 frames are cold start and warm-up" in verdicts.notes[2]
 
 
+def test_a_long_warm_up_is_pointed_out() -> None:
+    verdicts = judge(record_of([9.0] * 40 + [5.0] * 60), sla_of("latency: {p50_ms: 6}"))
+    assert (verdicts.overall, verdicts.warm_up_frames) == (Outcome.PASS, 40)
+    assert "Warm-up took much of the run" in verdicts.notes[3]
+    assert len(judge(record_of([9.0] * 10 + [5.0] * 90), sla_of("latency: {p50_ms: 6}")).notes) == 3
+
+
 def test_the_largest_frame_holds_for_this_run_only() -> None:
     record = record_of(_with_slow(3, 500))
     assert only(record, "latency: {max_ms: 90}").verdict is Outcome.PASS
@@ -202,6 +209,15 @@ def test_an_unsound_measurement_is_invalid_whatever_it_shows(facts: dict[str, An
     assert [clause.verdict for clause in verdicts.clauses] == [Outcome.INVALID] * 2
     assert verdicts.clauses[0].estimate == 20
     assert (verdicts.overall, verdicts.exit_status) == (Outcome.INVALID, 2)
+
+
+def test_forced_routes_are_not_the_routers_choice() -> None:
+    document = record_json(record_of(STEADY))
+    document["frames"]["reason"][5:7] = ["forced", "forced"]
+    verdicts = judge(parse_record(document), sla_of("latency: {p50_ms: 25}"))
+    assert verdicts.unsound == (
+        "the caller forced the route of 2 frames; an SLA judges the router's own choice.",
+    )
 
 
 def test_negative_times_are_a_clock_that_went_backwards() -> None:
