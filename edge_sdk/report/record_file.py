@@ -13,13 +13,14 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edge_sdk.errors import RecordError
 from edge_sdk.measurements import STAGES, Reason, Route
+from edge_sdk.report.fields import Fields
 from edge_sdk.report.record import (
     ABSENT,
     ColdStart,
@@ -40,9 +41,6 @@ SCHEMA_VERSION = 1
 
 MAX_FILE_NBYTES = 2**30
 """A larger file is not read."""
-
-_T = TypeVar("_T")
-_ENTRY_EXPECTED = "a whole number of nanoseconds"
 
 
 def record_json(record: RunRecord, verdict: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -144,7 +142,7 @@ def parse_record(document: Any, origin: str = "record") -> RunRecord:
     Raises:
         RecordError: see `load_record`.
     """
-    top = _Fields(origin, "", document)
+    top = Fields(origin, "", document)
     schema, version = top.entries.get("schema"), top.entries.get("schema_version")
     if schema != SCHEMA:
         raise top.wrong("schema", f'"{SCHEMA}"', schema)
@@ -195,13 +193,13 @@ def parse_record(document: Any, origin: str = "record") -> RunRecord:
     return record
 
 
-def _engine(fields: _Fields) -> EngineFacts:
+def _engine(fields: Fields) -> EngineFacts:
     return EngineFacts(
         *(fields.text(key) for key in ("asked", "name", "version", "bundle_sha256", "precision"))
     )
 
 
-def _provider(fields: _Fields) -> ProviderFacts:
+def _provider(fields: Fields) -> ProviderFacts:
     tried = fields.read("tried", "a list of [what, why not]", _is_pairs)
     return ProviderFacts(
         asked=fields.text("asked"),
@@ -211,16 +209,16 @@ def _provider(fields: _Fields) -> ProviderFacts:
     )
 
 
-def _cold_start(fields: _Fields) -> ColdStart:
+def _cold_start(fields: Fields) -> ColdStart:
     keys = ("import_ms", "load_ms", "first_result_ms")
     return ColdStart(*(fields.optional(key, fields.number) for key in keys))
 
 
-def _sla(fields: _Fields) -> SlaFacts:
+def _sla(fields: Fields) -> SlaFacts:
     return SlaFacts(fields.text("name"), fields.text("sha256"))
 
 
-def _frames(fields: _Fields, count: int) -> FrameColumns:
+def _frames(fields: Fields, count: int) -> FrameColumns:
     routes, reasons = {route.value for route in Route}, {reason.value for reason in Reason}
     stages = fields.section("stage_ns")
     for stage in stages.entries:
@@ -243,7 +241,7 @@ def _frames(fields: _Fields, count: int) -> FrameColumns:
     )
 
 
-def _check_sums(record: RunRecord, run: _Fields, source: _Fields, top: _Fields) -> None:
+def _check_sums(record: RunRecord, run: Fields, source: Fields, top: Fields) -> None:
     frames = record.frames
     total = np.zeros(len(frames), np.int64)
     for stage, column in frames.stage_ns.items():
@@ -269,90 +267,10 @@ def _check_sums(record: RunRecord, run: _Fields, source: _Fields, top: _Fields) 
         raise run.wrong("duration_s", expected, run.number("duration_s"))
 
 
-class _Fields:
-    """One object of the document, with where it stands."""
-
-    def __init__(self, origin: str, key: str, value: Any) -> None:
-        self.origin, self.key = origin, key
-        if not isinstance(value, dict):
-            raise self.wrong("", "an object", value)
-        self.entries: dict[str, Any] = value
-
-    def wrong(self, key: str, expected: str, found: Any) -> RecordError:
-        where = ".".join(part for part in (self.key, key) if part)
-        shown = "nothing" if found is None else str(found)
-        shown = shown if len(shown) <= 60 else shown[:57] + "..."
-        return RecordError(
-            f"{self.origin}: {where + ': ' if where else ''}expected {expected}, found {shown}. "
-            "The file is broken or was edited; measure again."
-        )
-
-    def read(self, key: str, expected: str, sound: Callable[[Any], bool]) -> Any:
-        value = self.entries.get(key)
-        if not sound(value):
-            raise self.wrong(key, expected, value)
-        return value
-
-    def text(self, key: str) -> str:
-        return str(self.read(key, "text", lambda value: isinstance(value, str)))
-
-    def flag(self, key: str) -> bool:
-        return bool(self.read(key, "true or false", lambda value: isinstance(value, bool)))
-
-    def whole(self, key: str) -> int:
-        return int(self.read(key, "a whole number from 0", lambda v: type(v) is int and v >= 0))
-
-    def number(self, key: str) -> float:
-        return float(self.read(key, "a number from 0", _is_amount))
-
-    def optional(self, key: str, read: Callable[[str], _T]) -> _T | None:
-        return None if self.entries.get(key) is None else read(key)
-
-    def section(self, key: str) -> _Fields:
-        return _Fields(self.origin, f"{self.key}.{key}" if self.key else key, self.entries.get(key))
-
-    def sections(self, key: str) -> list[_Fields]:
-        entries = self.read(key, "a list", lambda value: isinstance(value, list))
-        return [_Fields(self.origin, f"{key}[{at}]", entry) for at, entry in enumerate(entries)]
-
-    def texts(self, key: str) -> list[str]:
-        return list(self.read(key, "a list of text", _is_texts))
-
-    def counts(self) -> dict[str, int]:
-        return {key: self.whole(key) for key in self.entries}
-
-    def column(self, key: str, count: int, expected: str, sound: Callable[[Any], bool]) -> list[Any]:
-        values = self.read(key, f"a list of {count}, one a frame", lambda value: isinstance(value, list))
-        if len(values) != count:
-            raise self.wrong(key, f"{count} entries, one a frame", f"{len(values)} entries")
-        for at, value in enumerate(values):
-            if not sound(value):
-                raise self.wrong(f"{key}[{at}]", expected, value)
-        return list(values)
-
-    def times(self, key: str, count: int, absent: bool = False) -> NDArray[np.int64]:
-        values = self.column(key, count, _ENTRY_EXPECTED, _is_absent_or_ns if absent else _is_ns)
-        return np.array([ABSENT if value is None else value for value in values], dtype=np.int64)
-
-
-def _is_ns(value: Any) -> bool:
-    return type(value) is int and abs(value) < 2**62
-
-
-def _is_absent_or_ns(value: Any) -> bool:
-    return value is None or _is_ns(value)
-
-
-def _is_amount(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value < 1e300
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
-
-
 def _is_pairs(value: Any) -> bool:
-    return isinstance(value, list) and all(_is_texts(entry) and len(entry) == 2 for entry in value)
+    return isinstance(value, list) and all(
+        isinstance(entry, list) and [type(part) for part in entry] == [str, str] for entry in value
+    )
 
 
 def _is_moment(value: Any) -> bool:

@@ -9,7 +9,6 @@ judged again years later.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -19,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_sdk.errors import SlaViolationError
-from edge_sdk.measurements import Reason
 from edge_sdk.report.record import ABSENT, RunRecord
+from edge_sdk.report.soundness import faults_of, mismatches
 from edge_sdk.sla import LatencyLimit, Sla
 from edge_sdk.stats import (
     MIN_RATE_BLOCKS,
@@ -36,7 +35,6 @@ from edge_sdk.stats import (
 
 __all__ = ["ClauseVerdict", "Dependence", "Outcome", "Verdicts", "judge"]
 
-_UNREAL = ("null", "emulat", "replay", "fake")
 _FORESEEABLE_FRAMES = 10_000_000
 _LONG_WARM_UP_SHARE = 0.2
 
@@ -150,7 +148,7 @@ def judge(record: RunRecord, sla: Sla) -> Verdicts:
         sla: the limits; need not be the one the run was made for, but must ask for the same
             engine, source, device and pace, or the verdict is INVALID.
     """
-    unsound = (*_faults_of(record), *_mismatches(record, sla))
+    unsound = (*faults_of(record), *mismatches(record, sla))
     clauses = [_judge_latency(record, limit, sla.confidence) for limit in sla.latency]
     if sla.min_fps is not None:
         clauses.append(_judge_rate(record, sla.min_fps, sla.confidence))
@@ -169,45 +167,6 @@ def judge(record: RunRecord, sla: Sla) -> Verdicts:
         warm_up_frames=record.warm_up_frames,
         notes=tuple(_notes(record, sla, dependence)),
     )
-
-
-def _faults_of(record: RunRecord) -> list[str]:
-    """What makes a measurement unsound whatever is asked of it."""
-    faults = list(record.unsound)
-    provider, source, frames = record.provider, record.source, record.frames
-    if provider.fallback:
-        faults.append(f"provider fell back: {provider.asked} was asked for, {provider.loaded} ran.")
-    if any(word in provider.loaded.lower() for word in _UNREAL):
-        faults.append(f"no real engine ran: the provider is {provider.loaded}.")
-    if source.ended_early:
-        faults.append(f"the source ended early, after {len(frames)} frames.")
-    times = [frames.latency_ns, *frames.stage_ns.values(), *frames.engine_ns.values()]
-    negative = any(((column < 0) & (column != ABSENT)).any() for column in times)
-    if negative or (np.diff(frames.start_ns) < 0).any():
-        faults.append("the clock went backwards during the run.")
-    return faults
-
-
-def _mismatches(record: RunRecord, sla: Sla) -> list[str]:
-    """What the record was made with that the SLA does not ask for."""
-    found = []
-    if sla.device not in ("auto", record.provider.asked):
-        found.append(f"the run was asked to be on {record.provider.asked}, the SLA asks for {sla.device}.")
-    if record.sla is not None and record.sla.sha256 == sla.sha256:
-        return found
-    engine, pace_hz = record.engine, record.run.pace_hz
-    if sla.engine not in (engine.asked, engine.name):
-        found.append(f"the record is of engine {engine.name}, the SLA asks for {sla.engine}.")
-    home = os.path.expanduser("~") + "/"  # noqa: PTH111 - Path.expanduser fails without a home
-    if record.source.uri not in (sla.source, sla.source.replace(home, "~/")):
-        found.append(f"the record is of source {record.source.uri}, the SLA asks for {sla.source}.")
-    if forced := record.frames.reason.count(Reason.FORCED.value):
-        found.append(
-            f"the caller forced the route of {forced} frames; an SLA judges the router's own choice."
-        )
-    if sla.run.pace_hz != pace_hz:
-        found.append(f"the run was {_pace(pace_hz)}, the SLA asks for {_pace(sla.run.pace_hz)}.")
-    return found
 
 
 def _judge_latency(record: RunRecord, limit: LatencyLimit, confidence: float) -> ClauseVerdict:
@@ -404,10 +363,6 @@ def _notes(record: RunRecord, sla: Sla, dependence: Dependence) -> Sequence[str]
     if record.run.pace_hz is not None:
         notes.append(f"Paced at {record.run.pace_hz:g} Hz: a higher frame rate cannot show.")
     return notes
-
-
-def _pace(pace_hz: float | None) -> str:
-    return "back to back" if pace_hz is None else f"paced at {pace_hz:g} Hz"
 
 
 def _amount(value: float, unit: str) -> str:

@@ -1,0 +1,125 @@
+"""What a run record says beside its frames: engine, provider, source, plan, cold start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["ColdStart", "Dropped", "EngineFacts", "ProviderFacts", "RunFacts", "SlaFacts", "SourceFacts"]
+
+
+@dataclass(frozen=True)
+class EngineFacts:
+    """The bundle that ran.
+
+    Attributes:
+        asked: the name or path the caller gave.
+        name, version, precision: from its manifest.
+        bundle_sha256: over the whole bundle.
+    """
+
+    asked: str
+    name: str
+    version: str
+    bundle_sha256: str
+    precision: str
+
+
+@dataclass(frozen=True)
+class ProviderFacts:
+    """What the graphs ran on.
+
+    Attributes:
+        asked: "auto", "cpu", "cuda", "tensorrt".
+        loaded: what really ran.
+        tried: pairs of (what was tried, why it did not serve).
+        fallback: a slower provider ran than the one asked for.
+    """
+
+    asked: str
+    loaded: str
+    tried: tuple[tuple[str, str], ...] = ()
+    fallback: bool = False
+
+
+@dataclass(frozen=True)
+class SourceFacts:
+    """Where the frames came from.
+
+    Attributes:
+        uri: as the caller gave it.
+        frames_expected: pairs in one pass, or None where the source cannot know.
+        ended_early: it gave fewer pairs than the run asked for.
+        passes: how often a clip or folder was gone through, begun passes included.
+        registration: origin of the registration in use.
+        thermal_unit: "centikelvin", "counts" or "none".
+    """
+
+    uri: str
+    frames_expected: int | None = None
+    ended_early: bool = False
+    passes: int = 1
+    registration: str = "unknown"
+    thermal_unit: str = "unknown"
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """How the run was made.
+
+    Attributes:
+        frames_asked, duration_s_asked: how long it was to be; None where not limited so.
+        pace_hz: frames started a second, or None for back to back.
+        seed: of whatever was drawn at random.
+        threads: of the engine, or None for its default.
+        late_frames: frames that started after their turn.
+        missed_turns: turns of the pace at which no frame could start: a camera's frame would be lost.
+    """
+
+    frames_asked: int | None = None
+    duration_s_asked: float | None = None
+    pace_hz: float | None = None
+    seed: int = 0
+    threads: int | None = None
+    late_frames: int = 0
+    missed_turns: int = 0
+
+
+@dataclass(frozen=True)
+class ColdStart:
+    """Times before the run is warm; reported, never judged. None: not measured.
+
+    Attributes:
+        import_ms: importing the SDK.
+        load_ms: loading and checking the bundle, building the engine.
+        first_result_ms: the first frame's latency.
+    """
+
+    import_ms: float | None = None
+    load_ms: float | None = None
+    first_result_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class SlaFacts:
+    """The SLA a run was made for.
+
+    Attributes:
+        name: from the file.
+        sha256: of the file's bytes.
+    """
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A pair that gave no result.
+
+    Attributes:
+        key: the pair's key.
+        why: the cause, as text.
+    """
+
+    key: str
+    why: str

@@ -1,0 +1,24 @@
+"""The SLA file: what a run must keep to, read from YAML and checked to the last key.
+
+    name: substation-line-7
+    engine: substation-rgbt
+    source: clip:substation          # any URI that `edge-sdk run` takes
+    device: auto
+    latency:
+      p50_ms: 40
+      p99_ms: 60
+      stages: {engine: {p95_ms: 45}}
+      routes: {thermal: {p50_ms: 20}}
+    throughput: {min_fps: 20}
+    frames: {max_dropped_share: 0.01}
+    run: {duration_s: 60, pace_hz: 25, seed: 1}
+
+Paths in `engine` and `source` are relative to the working directory. A key that is not known is refused
+by name: a limit with a typing error in it would otherwise never be judged. Anchors, aliases and duplicate
+keys are refused too.
+"""
+
+from edge_sdk.sla.parse import load_sla, parse_sla
+from edge_sdk.sla.terms import LatencyLimit, RunPlan, Sla
+
+__all__ = ["LatencyLimit", "RunPlan", "Sla", "load_sla", "parse_sla"]

@@ -1,0 +1,76 @@
+"""What an SLA may ask for, as values that were checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from edge_sdk.measurements import Route
+
+__all__ = ["LatencyLimit", "RunPlan", "Sla"]
+
+
+@dataclass(frozen=True)
+class LatencyLimit:
+    """One latency clause.
+
+    Attributes:
+        clause: its dotted key in the file, `latency.routes.rgb.p99_ms`.
+        share: the percentile as a share (0.99), or None for the largest single frame.
+        limit_ms: milliseconds that it may reach, inclusive.
+        stage, route: what it is restricted to, or None for end to end and all routes.
+    """
+
+    clause: str
+    share: float | None
+    limit_ms: float
+    stage: str | None = None
+    route: Route | None = None
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """How long and how fast to run.
+
+    Attributes:
+        frames: frames to judge, or None when the time decides.
+        duration_s: seconds to run, or None when the frames decide.
+        pace_hz: frames started a second, or None for back to back.
+        seed: of whatever is drawn at random in the run.
+    """
+
+    frames: int | None = None
+    duration_s: float | None = None
+    pace_hz: float | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Sla:
+    """A checked SLA.
+
+    Attributes:
+        name: of the SLA, for reports.
+        engine: bundle name or path.
+        source: URI of the frames.
+        device: "auto" or what the run must be on.
+        latency: its latency clauses in the order of the file.
+        min_fps: frames a second to be reached, or None.
+        max_dropped_share: share of frames that may be lost, 0 - 1, or None. 0 means none in this run.
+        run: how to measure.
+        confidence: of each one-sided bound.
+        sha256: of the file's bytes.
+        path: the file, or None when it came as text.
+    """
+
+    name: str
+    engine: str
+    source: str
+    device: str
+    latency: tuple[LatencyLimit, ...]
+    min_fps: float | None
+    max_dropped_share: float | None
+    run: RunPlan
+    confidence: float
+    sha256: str
+    path: Path | None = None
