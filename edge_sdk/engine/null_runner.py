@@ -31,11 +31,12 @@ class NullRunner:
         self._graphs = tuple(bundle.manifest.graphs)
         self._memory = TensorMemory(bundle.manifest)
         self._closed = False
-        if bundle.manifest.decode.kind == "grid":
-            for graph in bundle.manifest.graphs.values():
-                for spec in graph.outputs:
-                    if spec.meaning == "scores":
-                        self._memory.array(graph.name, spec.name).fill(_NO_LOGIT)
+        # Zeros mean "nothing" everywhere but in logits.
+        logits = ("scores", "screen") if bundle.manifest.decode.kind == "grid" else ("screen",)
+        for graph in bundle.manifest.graphs.values():
+            for spec in graph.outputs:
+                if spec.meaning in logits:
+                    self._memory.array(graph.name, spec.name).fill(_NO_LOGIT)
 
     @property
     def graphs(self) -> tuple[str, ...]:

@@ -97,3 +97,5 @@ def test_a_black_pair_gives_nothing(runner: Runner, bundle: Bundle) -> None:
         runner.run(graph)
         scores = runner.array(graph, "scores")
         assert scores.max() < np.log(bundle.manifest.decode.score_min)
+    runner.run("screen")
+    assert runner.array("screen", "hot") < 0
