@@ -1,0 +1,78 @@
+"""Check a latency SLA from a program: run, judge, print, exit.
+
+    python apps/sla_validate.py apps/demo_sla.yaml --record record.json
+
+Exit status: 0 kept, 1 violated, 2 inconclusive or invalid, 3 the run could not be made. `edge-sdk sla check`
+does the same with a progress bar; this is the way to do it inside a test rig or a service.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import edge_sdk
+from edge_sdk.errors import EdgeSdkError
+from edge_sdk.report.record import RunRecord, SlaFacts
+from edge_sdk.report.record_file import write_record
+from edge_sdk.report.verdict import Outcome, Verdicts, judge
+from edge_sdk.runs import RunPlan, record_run
+from edge_sdk.sla import Sla, load_sla
+
+COULD_NOT_RUN = 3
+ENOUGH_PASSES = 1_000_000  # the plan's frames or seconds end the run, not the source
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("sla", help="the SLA file")
+    parser.add_argument("--record", help="write the run's record as JSON")
+    options = parser.parse_args()
+    try:
+        sla = load_sla(options.sla)
+        record = measure(sla)
+        verdicts = judge(record, sla)
+        if options.record:
+            write_record(record, options.record, verdicts.as_json())
+    except EdgeSdkError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return COULD_NOT_RUN
+    show(verdicts)
+    return verdicts.exit_status
+
+
+def measure(sla: Sla) -> RunRecord:
+    """Makes the run that the SLA asks for; bad pairs count as dropped."""
+    plan = RunPlan(
+        frames=sla.run.frames,
+        duration_s=sla.run.duration_s,
+        pace_hz=sla.run.pace_hz,
+        on_bad="skip",
+        seed=sla.run.seed,
+    )
+    passes = 1 if sla.run.frames is None and sla.run.duration_s is None else ENOUGH_PASSES
+    with (
+        edge_sdk.open_source(sla.source, on_bad="skip", loop=passes) as source,
+        edge_sdk.load(sla.engine, device=sla.device) as detector,
+    ):
+        facts = SlaFacts(sla.name, sla.sha256)
+        return record_run(detector, source, plan, asked_engine=sla.engine, asked_device=sla.device, sla=facts)
+
+
+def show(verdicts: Verdicts) -> None:
+    """Prints a line a clause, and why where it is not kept."""
+    for clause in verdicts.clauses:
+        print(f"{clause.verdict.value:13} {clause.clause}")
+        if clause.verdict is not Outcome.PASS:
+            print(f"{'':13} {clause.reason}")
+    for fault in verdicts.unsound:
+        print(f"unsound: {fault}")
+    for note in verdicts.notes:
+        print(f"note: {note}")
+    print(f"SLA {verdicts.sla}: {verdicts.overall.value}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
