@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from edge_sdk.engine.manifest import MANIFEST_NAME, Manifest
+from edge_sdk.engine.manifest import MANIFEST_NAME, GraphSpec, Manifest
 from edge_sdk.engine.onnx_scan import scan_onnx
 from edge_sdk.engine.parse import MAX_MANIFEST_NBYTES, parse_manifest
 from edge_sdk.engine.tables import nearest
@@ -52,26 +52,12 @@ class Bundle:
 
         Raises:
             ConfigError: no such graph, or not in that precision.
-            EngineIntegrityError: the file is not what the manifest says, or refers to other data.
-            EngineMismatchError: its opset is not the manifest's.
+            EngineIntegrityError: the file is not what it was when the bundle was loaded.
         """
         if graph not in self.manifest.graphs:
             known = ", ".join(self.manifest.graphs)
             raise ConfigError(f"bundle {self.name!r} has no graph {graph!r}; it has {known}")
-        spec = self.manifest.graphs[graph]
-        item = spec.file_for(precision)
-        data = read_verified(self.folder, item)
-        path = self.folder / item.file
-        found = scan_onnx(data, path).opset
-        if found != spec.opset:
-            raise EngineMismatchError(
-                path,
-                "opset",
-                str(spec.opset),
-                str(found),
-                f"Correct graphs.{graph}.opset in {MANIFEST_NAME}.",
-            )
-        return data
+        return read_verified(self.folder, self.manifest.graphs[graph].file_for(precision))
 
 
 def load_bundle(name_or_path: str | os.PathLike[str]) -> Bundle:
@@ -83,7 +69,8 @@ def load_bundle(name_or_path: str | os.PathLike[str]) -> Bundle:
     Raises:
         ConfigError: no such bundle.
         ManifestError: its manifest is wrong.
-        EngineIntegrityError: a file is missing, changed, too large, a link or outside the folder.
+        EngineIntegrityError: a file is missing, changed, too large, a link, outside the folder, or no
+            self-contained ONNX model.
         EngineMismatchError: a graph's opset is not the manifest's.
     """
     folder = find_bundle(name_or_path)
@@ -96,8 +83,17 @@ def load_bundle(name_or_path: str | os.PathLike[str]) -> Bundle:
     bundle = Bundle(folder, manifest, digest.hexdigest())
     for graph in manifest.graphs.values():
         for precision in graph.precisions:
-            bundle.read_graph(graph.name, precision)
+            _check_content(bundle, graph, precision)
     return bundle
+
+
+def _check_content(bundle: Bundle, graph: GraphSpec, precision: str) -> None:
+    """Refuses a file that is not self-contained, or of another opset. Its hash stands for that later."""
+    path = bundle.folder / graph.file_for(precision).file
+    found = scan_onnx(bundle.read_graph(graph.name, precision), path).opset
+    if found != graph.opset:
+        fix = f"Correct graphs.{graph.name}.opset in {MANIFEST_NAME}."
+        raise EngineMismatchError(path, "opset", str(graph.opset), str(found), fix)
 
 
 def find_bundle(name_or_path: str | os.PathLike[str]) -> Path:
