@@ -17,17 +17,15 @@ from rich.text import Text
 from typer.core import TyperCommand
 
 from edge_sdk.cli.progress import run_progress
+from edge_sdk.cli.run import refuse_unwritable
 from edge_sdk.errors import ConfigError, SourceError
-from edge_sdk.frames import FramePair
-from edge_sdk.measurements import FrameResult
-from edge_sdk.report.markdown import run_markdown
-from edge_sdk.report.record import RunRecord, SlaFacts
-from edge_sdk.report.record_file import load_record, write_record
-from edge_sdk.report.table import print_run, print_verdicts
-from edge_sdk.report.verdict import Verdicts, judge
-from edge_sdk.sla import RunPlan, Sla, load_sla
 
 if TYPE_CHECKING:
+    from edge_sdk.frames import FramePair
+    from edge_sdk.measurements import FrameResult
+    from edge_sdk.report.record import RunRecord
+    from edge_sdk.report.verdict import Verdicts
+    from edge_sdk.sla import RunPlan, Sla
     from edge_sdk.sources import Source
 
 __all__ = ["app", "measure"]
@@ -63,8 +61,8 @@ _MARKDOWN = typer.Option(None, "--markdown", metavar="FILE", help="Write a Markd
 @app.command(cls=_Command)
 def check(
     sla_file: str = _SLA_FILE,
-    json_file: str | None = _JSON,
-    markdown_file: str | None = _MARKDOWN,
+    json_file: Path | None = _JSON,
+    markdown_file: Path | None = _MARKDOWN,
     device: str | None = typer.Option(None, help="auto, cpu, cuda or tensorrt; default: the SLA's."),
     threads: int | None = typer.Option(None, min=1, help="CPU threads of a graph; default: physical cores."),
     allow_fallback: list[str] | None = typer.Option(
@@ -73,8 +71,12 @@ def check(
     progress: bool = typer.Option(True, help="Show a progress bar."),
 ) -> None:
     """Runs an engine over a source and judges it. Exit: 0 kept, 1 violated, 2 undecided, 3 not run."""
+    # Late, here and below, so that `edge-sdk --help` loads neither NumPy nor an inference runtime.
+    from edge_sdk.report.verdict import judge
+    from edge_sdk.sla import load_sla
+
     sla = load_sla(sla_file)
-    _refuse_unwritable(json_file, markdown_file)
+    refuse_unwritable(json_file, markdown_file)
     with run_progress(sla.run.frames, shown=progress) as advance:
         record = measure(
             sla,
@@ -94,13 +96,17 @@ def judge_again(
         metavar="RECORD.json", help="A record of `sla check`.", show_default=False
     ),
     sla_file: str = _SLA_FILE,
-    json_file: str | None = _JSON,
-    markdown_file: str | None = _MARKDOWN,
+    json_file: Path | None = _JSON,
+    markdown_file: Path | None = _MARKDOWN,
 ) -> None:
     """Judges a record again, without running anything. Exit status as for `check`."""
+    from edge_sdk.report.record_file import load_record
+    from edge_sdk.report.verdict import judge
+    from edge_sdk.sla import load_sla
+
     sla = load_sla(sla_file)
     record = load_record(record_file)
-    _refuse_unwritable(json_file, markdown_file)
+    refuse_unwritable(json_file, markdown_file)
     verdicts = judge(record, sla)
     _report(record, verdicts, json_file, markdown_file)
     raise typer.Exit(verdicts.exit_status)
@@ -128,9 +134,9 @@ def measure(
     Raises:
         ConfigError, EngineError, DeviceError, SourceError: the run could not be made.
     """
-    # Late, so that judging a record again loads nothing that runs engines.
     from edge_sdk import runs
     from edge_sdk.pipeline import load
+    from edge_sdk.report.record import SlaFacts
     from edge_sdk.sources import open_source
 
     asked = device or sla.device
@@ -212,7 +218,13 @@ def _passes(plan: RunPlan, pass_length: int | None) -> int:
     return 2 * plan.frames // pass_length + 1
 
 
-def _report(record: RunRecord, verdicts: Verdicts, json_file: str | None, markdown_file: str | None) -> None:
+def _report(
+    record: RunRecord, verdicts: Verdicts, json_file: Path | None, markdown_file: Path | None
+) -> None:
+    from edge_sdk.report.markdown import run_markdown
+    from edge_sdk.report.record_file import write_record
+    from edge_sdk.report.table import print_run, print_verdicts
+
     console = Console()
     print_run(record, console)
     print_verdicts(verdicts, console)
@@ -221,18 +233,7 @@ def _report(record: RunRecord, verdicts: Verdicts, json_file: str | None, markdo
         console.print(Text(f"record: {json_file}"), soft_wrap=True)
     if markdown_file:
         try:
-            Path(markdown_file).write_text(run_markdown(record, verdicts), encoding="utf-8")
+            markdown_file.write_text(run_markdown(record, verdicts), encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"{markdown_file}: cannot be written ({error.strerror or error})") from error
         console.print(Text(f"report: {markdown_file}"), soft_wrap=True)
-
-
-def _refuse_unwritable(*files: str | None) -> None:
-    """Fails before a run of minutes, not after it."""
-    for file in files:
-        if file is None:
-            continue
-        if Path(file).is_dir():
-            raise ConfigError(f"{file}: cannot be written, it is a folder")
-        if not Path(file).absolute().parent.is_dir():
-            raise ConfigError(f"{file}: cannot be written, its folder does not exist")

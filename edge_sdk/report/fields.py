@@ -97,7 +97,7 @@ class Fields:
 
 
 def _is_ns(value: Any) -> bool:
-    return type(value) is int and abs(value) < 2**62
+    return type(value) is int and abs(value) < 2**59  # sums of all stages still fit 64 bits
 
 
 def _is_absent_or_ns(value: Any) -> bool:

@@ -13,9 +13,11 @@
     frames: {max_dropped_share: 0.01}
     run: {duration_s: 60, pace_hz: 25, seed: 1}
 
-Paths in `engine` and `source` are relative to the working directory. A key that is not known is refused
-by name: a limit with a typing error in it would otherwise never be judged. Anchors, aliases and duplicate
-keys are refused too.
+Latency runs from the pair in memory to the result; reading it is the stage `source`. Any percentile may be
+asked for (`p95_ms`, `p99_9_ms`, ...). `max_ms` and a `max_dropped_share` of 0 are read as counts in this very
+run: no number of frames bounds a maximum, or shows a share of exactly 0. Paths in `engine` and `source`
+are relative to the working directory. A key that is not known is refused by name: a limit with a typing error
+in it would otherwise never be judged. Anchors, aliases and duplicate keys are refused too.
 """
 
 from edge_sdk.sla.parse import load_sla, parse_sla

@@ -159,12 +159,12 @@ def test_no_pair_with_a_result_is_no_run(bench: Path) -> None:
     ("arguments", "kind"),
     [
         (("check", "none.yaml"), SlaFileError),
-        (("check", "sla.yaml", "--json", "none/r.json"), ConfigError),
+        (("check", "sla.yaml", "--json", "sla.yaml/r.json"), ConfigError),
         (("check", "sla.yaml", "--markdown", "frames"), ConfigError),
         (("judge", "none.json", "sla.yaml"), RecordError),
         (("judge", "sla.yaml", "sla.yaml"), RecordError),
         (("judge", "good.json", "none.yaml"), SlaFileError),
-        (("judge", "good.json", "sla.yaml", "--json", "none/r.json"), ConfigError),
+        (("judge", "good.json", "sla.yaml", "--json", "sla.yaml/r.json"), ConfigError),
     ],
 )
 def test_what_cannot_be_run_or_judged_is_an_error_of_ours(
@@ -179,6 +179,13 @@ def test_what_cannot_be_run_or_judged_is_an_error_of_ours(
 )
 def test_a_wrong_command_line_is_not_taken_for_undecided(arguments: tuple[str, ...]) -> None:
     assert call(*arguments).exit_code == 3
+
+
+def test_missing_folders_are_made(bench: Path) -> None:
+    write_record(record_of([5.0] * 20), bench / "good.json")
+    call("judge", "good.json", "sla.yaml", "--json", "new/r.json", "--markdown", "new/r.md")
+    assert (bench / "new" / "r.json").exists()
+    assert (bench / "new" / "r.md").exists()
 
 
 def test_help_ends_with_0() -> None:
