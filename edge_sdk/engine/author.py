@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from edge_sdk.engine.manifest import MANIFEST_NAME, SCHEMA, GraphFile
+from edge_sdk.engine.manifest import IMAGE_MEANINGS, MANIFEST_NAME, SCHEMA, GraphFile
 from edge_sdk.engine.onnx_runner import graph_edges
 from edge_sdk.engine.onnx_scan import scan_onnx
 from edge_sdk.engine.parse import MAX_FILE_NBYTES, parse_manifest
@@ -45,21 +45,10 @@ def describe_graph(
         ConfigError: a tensor without a meaning, or a meaning without a tensor.
         EngineIntegrityError, EngineMismatchError: the file is no graph that can run.
     """
-    path = folder / file
     data = read_inside(folder, file, MAX_FILE_NBYTES)
-    facts = scan_onnx(data, path)
-    inputs, outputs = graph_edges(data, path)
-    names = [spec.name for spec in (*inputs, *outputs)]
-    if set(names) != set(meanings):
-        raise ConfigError(f"{path}: tensors are {', '.join(names)}, meanings given for {', '.join(meanings)}")
-    if precision is None:
-        half = any(spec.dtype == "float16" for spec in (*inputs, *outputs))
-        precision = "int8" if facts.operators & _QUANTISED else "fp16" if half else "fp32"
-    table: dict[str, Any] = {**_file_table(file, data), "precision": precision, "opset": facts.opset}
+    table = _graph_table(data, folder / file, file, meanings, precision, normalisation)
     if twin is not None:
         table["fp32"] = _file_table(twin, read_inside(folder, twin, MAX_FILE_NBYTES))
-    table["inputs"] = [_tensor_table(spec, meanings[spec.name], normalisation) for spec in inputs]
-    table["outputs"] = [_tensor_table(spec, meanings[spec.name], None) for spec in outputs]
     return table
 
 
@@ -76,9 +65,7 @@ def write_manifest(folder: Path, tables: Mapping[str, Any]) -> Path:
         ManifestError: the manifest would not load. Nothing was written.
     """
     path = folder / MANIFEST_NAME
-    text = to_toml({"schema": SCHEMA, **tables}).encode("utf-8")
-    parse_manifest(text, path)
-    path.write_bytes(text)
+    path.write_bytes(_checked_text(tables, path))
     return path
 
 
@@ -126,33 +113,32 @@ def new_single_bundle(
         **_input_meanings(inputs, reads),
         **_output_meanings(outputs, decode, len(classes), output_meanings or {}),
     }
-    folder.mkdir(parents=True, exist_ok=True)
     file = f"{reads.replace('+', '-')}.onnx"
-    (folder / file).write_bytes(data)
     normalisation = {"scale": scale, "mean": list(mean), "std": list(std)}
-    graph = describe_graph(folder, file, meanings, normalisation=normalisation)
+    graph = _graph_table(data, onnx, file, meanings, None, normalisation)
     sizes = {
         f"{camera}_size_wh": _image_size_wh(table)
         for table in graph["inputs"]
         for camera in table["meaning"].split("+")
     }
     cameras = sorted(key.removesuffix("_size_wh") for key in sizes)
-    write_manifest(
-        folder,
-        {
-            "bundle": {
-                "name": name,
-                "version": "1.0.0",
-                "description": description or f"{onnx.name}, {reads}",
-                "kind": "single",
-                "licence": licence,
-            },
-            "classes": [{"name": item, "visible_in": cameras} for item in classes],
-            "images": sizes,
-            "decode": {"kind": decode},
-            "graphs": {"detector": graph},
+    tables = {
+        "bundle": {
+            "name": name,
+            "version": "1.0.0",
+            "description": description or f"{onnx.name}, {reads}",
+            "kind": "single",
+            "licence": licence,
         },
-    )
+        "classes": [{"name": item, "visible_in": cameras} for item in classes],
+        "images": sizes,
+        "decode": {"kind": decode},
+        "graphs": {"detector": graph},
+    }
+    _checked_text(tables, folder / MANIFEST_NAME)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / file).write_bytes(data)
+    write_manifest(folder, tables)
     return folder
 
 
@@ -172,6 +158,37 @@ def to_toml(values: Mapping[str, Any], prefix: str = "") -> str:
         else:
             plain.append(f"{name} = {_value(value)}\n")
     return "".join(plain + inner)
+
+
+def _checked_text(tables: Mapping[str, Any], path: Path) -> bytes:
+    text = to_toml({"schema": SCHEMA, **tables}).encode("utf-8")
+    parse_manifest(text, path)
+    return text
+
+
+def _graph_table(
+    data: bytes,
+    path: Path,
+    file: str,
+    meanings: Mapping[str, str],
+    precision: str | None,
+    normalisation: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    facts = scan_onnx(data, path)
+    inputs, outputs = graph_edges(data, path)
+    names = [spec.name for spec in (*inputs, *outputs)]
+    if set(names) != set(meanings):
+        raise ConfigError(f"{path}: tensors are {', '.join(names)}, meanings given for {', '.join(meanings)}")
+    if precision is None:
+        half = any(spec.dtype == "float16" for spec in (*inputs, *outputs))
+        precision = "int8" if facts.operators & _QUANTISED else "fp16" if half else "fp32"
+    return {
+        **_file_table(file, data),
+        "precision": precision,
+        "opset": facts.opset,
+        "inputs": [_tensor_table(spec, meanings[spec.name], normalisation) for spec in inputs],
+        "outputs": [_tensor_table(spec, meanings[spec.name], None) for spec in outputs],
+    }
 
 
 def _key(key: str) -> str:
@@ -199,19 +216,13 @@ def _file_table(file: str, data: bytes) -> dict[str, Any]:
 
 
 def _tensor_table(spec: TensorSpec, meaning: str, normalisation: Mapping[str, Any] | None) -> dict[str, Any]:
-    image = (meaning in _CHANNELS.values() and normalisation is not None) or meaning in ("rgb", "thermal")
-    layout = (
-        _image_layout(spec)
-        if image
-        else "nchw"
-        if len(spec.shape) == 4
-        else "n" + "x" * (len(spec.shape) - 1)
-    )
+    image = meaning in IMAGE_MEANINGS
+    plain = "nchw" if len(spec.shape) == 4 else "n" + "x" * (len(spec.shape) - 1)
     table: dict[str, Any] = {
         "name": spec.name,
         "dtype": spec.dtype,
         "shape": list(spec.shape),
-        "layout": layout,
+        "layout": _image_layout(spec) if image else plain,
         "meaning": meaning,
     }
     if image and spec.dtype.startswith("float") and normalisation is not None:
@@ -226,6 +237,8 @@ def _image_layout(spec: TensorSpec) -> str:
 
 def _image_size_wh(table: Mapping[str, Any]) -> list[int]:
     shape = table["shape"]
+    if len(shape) != 4:
+        raise ConfigError(f"input {table['name']!r}: expected an image of 4 dimensions, found {shape}")
     height, width = shape[1:3] if table["layout"] == "nhwc" else shape[2:4]
     return [width, height]
 

@@ -77,7 +77,7 @@ def load_bundle(name_or_path: str | os.PathLike[str]) -> Bundle:
     text = read_inside(folder, MANIFEST_NAME, MAX_MANIFEST_NBYTES)
     manifest = parse_manifest(text, folder / MANIFEST_NAME)
     # The manifest holds the SHA-256 of every file, and each is compared below, so the manifest's
-    # bytes stand for the whole bundle. The names bind them to this scheme.
+    # bytes stand for the whole bundle.
     digest = hashlib.sha256(b"edge-sdk bundle 1\n")
     digest.update(text)
     bundle = Bundle(folder, manifest, digest.hexdigest())

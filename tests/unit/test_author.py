@@ -123,7 +123,21 @@ def test_a_model_that_cannot_be_used_writes_no_manifest(tmp_path: Path) -> None:
         new_single_bundle(tmp_path / "dynamic.onnx", tmp_path / "b", name="n", classes=["x"])
     with pytest.raises(EngineIntegrityError, match="missing"):
         new_single_bundle(tmp_path / "none.onnx", tmp_path / "b", name="n", classes=["x"])
+    sound = save_model(single_graph("rgb", (64, 48)), tmp_path / "rgb.onnx")
+    for wrong in ({"classes": ["x", "y"]}, {"classes": ["x"], "reads": "rgb+thermal"}, {"classes": []}):
+        with pytest.raises(ManifestError):
+            new_single_bundle(sound, tmp_path / "b", name="n", decode="grid", **wrong)
     assert not (tmp_path / "b").exists()
+
+
+def test_an_input_that_is_no_image_is_refused(tmp_path: Path) -> None:
+    edges = [helper.make_tensor_value_info(name, FLOAT, [1, 6, 8]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "flat", edges[:1], edges[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(ConfigError, match=r"an image of 4 dimensions, found \[1, 6, 8\]"):
+        new_single_bundle(
+            save_model(model, tmp_path / "m.onnx"), tmp_path / "b", name="n", classes=["a", "b"]
+        )
 
 
 def test_a_manifest_that_would_not_load_is_not_written(tmp_path: Path) -> None:
