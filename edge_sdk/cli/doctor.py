@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from edge_sdk.cli.run import refuse_unwritable
+
 __all__ = ["doctor"]
 
 _STYLES = {"ok": "green", "absent": "yellow", "fault": "bold red"}
@@ -23,6 +25,7 @@ def doctor(
     from edge_sdk.devices import machine_facts
     from edge_sdk.devices.findings import examine
 
+    refuse_unwritable(json_file)
     findings = examine()
     table = Table("What", "State", "Found", "What to do", title="This machine")
     for item in findings:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from edge_sdk.cli.run import refuse_unwritable
 from edge_sdk.errors import ConfigError, EdgeSdkError
 
 if TYPE_CHECKING:
@@ -25,10 +26,14 @@ app = typer.Typer(no_args_is_help=True)
 @app.command("list")
 def list_engines() -> None:
     """Lists the bundles that can be given by name."""
-    from edge_sdk.engine.bundle import list_bundles, load_bundle
+    from edge_sdk.engine.bundle import ENGINES_VARIABLE, list_bundles, load_bundle
 
     table = Table("Name", "Version", "Kind", "Precision", "Classes", "State", title="Engine bundles")
-    for name, folder in list_bundles().items():
+    bundles = list_bundles()
+    if not bundles:
+        Console().print(f"no bundles: install one, or name their folder in {ENGINES_VARIABLE}")
+        return
+    for name, folder in bundles.items():
         try:
             manifest = load_bundle(folder).manifest
         except EdgeSdkError as error:
@@ -54,6 +59,7 @@ def show_engine(
     """Shows what a bundle says of itself, once its files are verified."""
     from edge_sdk.engine.bundle import load_bundle
 
+    refuse_unwritable(json_file)
     bundle = load_bundle(name)
     manifest = bundle.manifest
     console = Console()
@@ -79,6 +85,7 @@ def verify_engine(
     from edge_sdk.devices import open_runner
     from edge_sdk.engine.bundle import load_bundle
 
+    refuse_unwritable(json_file)
     bundle = load_bundle(name)
     graphs = bundle.manifest.graphs
     table = Table("Graph", "Precision", "File", "Bytes", "Opset", "Runs on", title=f"Verified: {bundle.name}")

@@ -40,6 +40,18 @@ def test_list_names_sound_and_broken_bundles(
     assert "size: expected" in output
 
 
+def test_list_says_when_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(ENGINES_VARIABLE, str(tmp_path))
+    monkeypatch.setattr("edge_sdk.engine.bundle._INSTALLED_PACKAGE", "no_such_package")
+    assert f"name their folder in {ENGINES_VARIABLE}" in call("list")
+
+
+def test_a_file_that_cannot_be_written_is_told_first(toy_fusion: Path, tmp_path: Path) -> None:
+    for command in ("show", "verify"):
+        with pytest.raises(ConfigError, match="cannot be written"):
+            call(command, str(toy_fusion), "--json", str(tmp_path))
+
+
 def test_show_tells_everything(toy_fusion: Path, tmp_path: Path) -> None:
     file = tmp_path / "shown.json"
     output = call("show", str(toy_fusion), "--json", str(file))
