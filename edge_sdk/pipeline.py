@@ -49,6 +49,9 @@ __all__ = ["Detector", "load", "run_source"]
 
 _AUDIT_IOU = 0.5
 
+_FRUITLESS_PAIRS = 1000
+"""Pairs in a row without an answer that end a run: an endless source of bad pairs must not hang it."""
+
 
 def load(
     engine: str,
@@ -525,7 +528,7 @@ def run_source(
         duration_ns: no pair starts later than this after the first.
         on_bad: "raise", or "skip" to record a pair that cannot be read or answered and go on.
         force: take this route for every pair.
-        on_result: called with each pair and its result, outside all timing.
+        on_result: called with each pair and its result; the run's clock stands still meanwhile.
 
     Returns: the number of pairs answered.
 
@@ -536,12 +539,15 @@ def run_source(
     if on_bad not in ("raise", "skip"):
         raise ConfigError(f"on_bad: expected 'raise' or 'skip', found {on_bad!r}")
     clock = clock or MonotonicClock()
-    answered = 0
+    answered = fruitless = paused_ns = 0
     first_ns: int | None = None
     pairs: Iterator[FramePair] = iter(source)
     while frames is None or answered < frames:
-        if first_ns is not None and duration_ns is not None and clock.now_ns() - first_ns >= duration_ns:
+        running_ns = 0 if first_ns is None else clock.now_ns() - paused_ns - first_ns
+        if duration_ns is not None and first_ns is not None and running_ns >= duration_ns:
             break
+        if fruitless >= _FRUITLESS_PAIRS:
+            raise SourceError(f"{fruitless} pairs in a row gave no answer; the run was ended")
         try:
             pair = next(pairs, None)
         except FrameError as error:
@@ -549,12 +555,13 @@ def run_source(
                 raise
             if recorder is not None:
                 recorder.drop(error.key, str(error))
+            fruitless += 1
             continue
         if pair is None:
             break
         if pace is not None:
             pace.wait()
-        start_ns = clock.now_ns()
+        start_ns = clock.now_ns() - paused_ns
         first_ns = start_ns if first_ns is None else first_ns
         if duration_ns is not None and start_ns - first_ns >= duration_ns > 0:
             break
@@ -565,12 +572,15 @@ def run_source(
                 raise
             if recorder is not None:
                 recorder.drop(pair.key, str(error))
+            fruitless += 1
             continue
-        answered += 1
+        answered, fruitless = answered + 1, 0
         if recorder is not None:
             recorder.add(result, start_ns)
         if on_result is not None:
+            before_ns = clock.now_ns()
             on_result(pair, result)
+            paused_ns += clock.now_ns() - before_ns
     return answered
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from edge_sdk.measurements import FrameResult
+if TYPE_CHECKING:
+    from edge_sdk.measurements import FrameResult
 
 __all__ = ["run_progress"]
 

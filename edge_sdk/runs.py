@@ -1,0 +1,204 @@
+"""One measured run from start to end: a detector over a source, and the record of it.
+
+The command line, the SLA check and the apps all make their runs here, so that a record always
+means the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields
+
+from edge_sdk import __version__
+from edge_sdk.clock import Clock, MonotonicClock
+from edge_sdk.devices import machine_facts
+from edge_sdk.errors import ConfigError
+from edge_sdk.frames import FramePair
+from edge_sdk.measurements import FrameResult, Route
+from edge_sdk.pipeline import Detector, run_source
+from edge_sdk.report.record import (
+    ColdStart,
+    EngineFacts,
+    ProviderFacts,
+    RunFacts,
+    RunRecord,
+    RunRecorder,
+    SlaFacts,
+    SourceFacts,
+)
+from edge_sdk.scheduler import Pace
+from edge_sdk.sources import Source
+
+__all__ = ["RunPlan", "record_run"]
+
+NOT_ON_JETSON = "Not measured on Jetson: these times hold for the machine named here alone."
+NULL_ENGINE = "The null engine ran: nothing was inferred; times are those of the harness alone."
+NO_THERMAL_DEGREES = "Thermal frames are in counts of unknown unit: no degree is claimed."
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """How long a run is and how its frames come.
+
+    Attributes:
+        frames: answered pairs to end after, or None.
+        duration_s: seconds after which no pair starts, or None. With neither, the source's end is the end.
+        pace_hz: pairs started a second, or None for back to back.
+        on_bad: "raise" or "skip", for pairs that cannot be answered.
+        force: a route for every pair, or None.
+        seed: written into the record; nothing in a run is drawn at random.
+    """
+
+    frames: int | None = None
+    duration_s: float | None = None
+    pace_hz: float | None = None
+    on_bad: str = "raise"
+    force: Route | str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.frames is not None and self.frames < 1:
+            raise ConfigError(f"frames: expected 1 or more, found {self.frames}")
+        if self.duration_s is not None and not 0 < self.duration_s < float("inf"):
+            raise ConfigError(f"duration_s: expected more than 0 seconds, found {self.duration_s}")
+
+
+def record_run(
+    detector: Detector,
+    source: Source,
+    plan: RunPlan,
+    *,
+    asked_engine: str,
+    asked_device: str = "auto",
+    import_ms: float | None = None,
+    sla: SlaFacts | None = None,
+    clock: Clock | None = None,
+    on_result: Callable[[FramePair, FrameResult], None] | None = None,
+) -> RunRecord:
+    """Runs a detector over a source and records every frame.
+
+    Arguments:
+        detector, source: both open; the caller closes them.
+        plan: how long, and at what pace.
+        asked_engine, asked_device: what the caller asked `load` for.
+        import_ms: time the import of the SDK took, where the caller measured it.
+        sla: the SLA this run is made for.
+        clock: that of the run; the machine's by default.
+        on_result: called with each pair and its result, outside all timing.
+
+    Raises:
+        SourceError: a pair cannot be answered, or none was.
+    """
+    clock = clock or MonotonicClock()
+    recorder = RunRecorder()
+    pace = Pace(plan.pace_hz, clock)
+    counted = _Counted(source)
+    run_source(
+        detector,
+        counted,
+        recorder=recorder,
+        clock=clock,
+        pace=pace,
+        frames=plan.frames,
+        duration_ns=None if plan.duration_s is None else round(plan.duration_s * 1e9),
+        on_bad=plan.on_bad,
+        force=plan.force,
+        on_result=on_result,
+    )
+    for skipped in source.skipped:
+        recorder.drop(skipped.key, skipped.why)
+    for _ in range(source.skipped_count - len(source.skipped)):
+        recorder.drop("", "more bad frames than the source remembers one by one")
+    described = source.describe()
+    loop = int(described.get("loop", 1)) or None
+    one_pass = source.length // loop if source.length is not None and loop else None
+    choice = detector.choice
+    return recorder.finish(
+        engine=EngineFacts(
+            asked=asked_engine,
+            name=detector.bundle.manifest.name,
+            version=detector.bundle.manifest.version,
+            bundle_sha256=detector.bundle.sha256,
+            precision=choice.precision,
+        ),
+        provider=ProviderFacts(
+            asked=asked_device,
+            loaded=choice.provider,
+            tried=choice.tried,
+            fallback=asked_device not in ("auto", choice.device),
+        ),
+        source=SourceFacts(
+            uri=source.uri,
+            frames_expected=one_pass,
+            ended_early=_ended_early(plan, source, recorder, counted.exhausted),
+            passes=-(-counted.read // one_pass) if one_pass else 1,
+            registration=str(described.get("registration", "unknown")),
+            thermal_unit=str(described.get("thermal_unit", "unknown")),
+        ),
+        run=RunFacts(
+            frames_asked=plan.frames,
+            duration_s_asked=plan.duration_s,
+            pace_hz=plan.pace_hz,
+            seed=plan.seed,
+            threads=choice.threads,
+            late_frames=pace.late_frames,
+            missed_turns=pace.missed_turns,
+        ),
+        machine=machine_facts(),
+        cold_start=ColdStart(import_ms=import_ms, load_ms=detector.load_ns / 1e6),
+        conditions=_conditions(detector, str(described.get("thermal_unit", ""))),
+        sla=sla,
+        sdk_version=__version__,
+    )
+
+
+class _Counted:
+    """Passes pairs on, counts them, and remembers whether the source came to its end."""
+
+    def __init__(self, source: Iterable[FramePair]) -> None:
+        self._pairs = iter(source)
+        self.read = 0
+        self.exhausted = False
+
+    def __iter__(self) -> Iterator[FramePair]:
+        return self
+
+    def __next__(self) -> FramePair:
+        try:
+            pair = next(self._pairs)
+        except StopIteration:
+            self.exhausted = True
+            raise
+        self.read += 1
+        return pair
+
+
+def _ended_early(plan: RunPlan, source: Source, recorder: RunRecorder, exhausted: bool) -> bool:
+    """Whether the source gave fewer pairs than the run asked for."""
+    if not exhausted:
+        return False
+    if plan.frames is not None:
+        return recorder.frames + recorder.dropped < plan.frames
+    if plan.duration_s is not None:
+        return True
+    seen = recorder.frames + recorder.dropped
+    return source.length is not None and seen < source.length
+
+
+def _conditions(detector: Detector, thermal_unit: str) -> list[str]:
+    conditions = []
+    if "jetson" not in str(machine_facts().get("board", "")).lower():
+        conditions.append(NOT_ON_JETSON)
+    if detector.choice.device == "null":
+        conditions.append(NULL_ENGINE)
+    if thermal_unit == "counts":
+        conditions.append(NO_THERMAL_DEGREES)
+    shipped = detector.bundle.manifest.gate
+    changed = [
+        f"{item.name}={getattr(detector.gate, item.name)}"
+        for item in fields(shipped)
+        if getattr(detector.gate, item.name) != getattr(shipped, item.name)
+    ]
+    if changed:
+        conditions.append(f"Thresholds of the gate were overridden: {', '.join(changed)}.")
+    return conditions
