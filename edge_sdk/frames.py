@@ -225,8 +225,8 @@ def middle_value(values: NDArray[Any]) -> float:
 
     Ten times as fast as `numpy.median` on a few thousand values. Copies: yes.
     """
-    flat = values.ravel()
-    return float(np.partition(flat, flat.size // 2)[flat.size // 2])
+    middle = values.size // 2
+    return float(np.partition(values, middle, axis=None)[middle])
 
 
 def _require_array(name: str, expected: str, image: object) -> None:

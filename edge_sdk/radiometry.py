@@ -28,8 +28,8 @@ _COUNTS = 65536
 _QUANTISATION_SIGMA = 12**-0.5
 """Noise of an integer count, in counts: the least a noise estimate may be."""
 
-_NOISE_ROWS = 16
-"""So many rows serve the noise estimate."""
+_NOISE_SAMPLES = 2048
+"""About so many places of the frame serve the noise estimate: good to 3 %."""
 
 _THIRD_DIFFERENCE_GAIN = 20**0.5
 """Sigma of x[i] - 3 x[i+1] + 3 x[i+2] - x[i+3] for white noise of sigma 1 (1 + 9 + 9 + 1 = 20)."""
@@ -121,8 +121,12 @@ def noise_counts(image: NDArray[np.uint16]) -> float:
     """
     if image.shape[1] < 4:
         return _QUANTISATION_SIGMA
-    rows = image[:: -(-image.shape[0] // _NOISE_ROWS)].astype(np.float32)
-    response = np.diff(rows, n=3)
+    step = max(1, round((image.size / _NOISE_SAMPLES) ** 0.5))
+    first, second, third, fourth = (
+        image[::step, start : image.shape[1] - 3 + start : step].astype(np.float32) for start in range(4)
+    )
+    response = np.subtract(fourth, first, out=first)
+    response -= np.multiply(np.subtract(third, second, out=second), 3.0, out=second)
     np.abs(response, out=response)
     ceiling = 3.0 * max(middle_value(response), 1.0)
     mean = float(np.minimum(response, ceiling, out=response).mean())

@@ -215,15 +215,14 @@ def look_at_rgb(image: NDArray[np.uint8]) -> RgbLook:
     luma = cv2.cvtColor(few, cv2.COLOR_RGB2GRAY)
     mean, sigma = cv2.meanStdDev(luma)
     saturated = float(np.count_nonzero(luma >= _RGB_FULL_SCALE)) / luma.size
-    return RgbLook(float(mean[0, 0]), float(sigma[0, 0]), saturated, crc32(few.tobytes()))
+    return RgbLook(float(mean[0, 0]), float(sigma[0, 0]), saturated, crc32(few.data))
 
 
 def look_at_thermal(image: NDArray[np.uint16]) -> ThermalLook:
     """Glances at a thermal frame (uint16 [height, width]): about 80x64 of its pixels."""
     few = np.ascontiguousarray(thinned(image))
-    values = few.ravel()
-    middle = middle_value(values)
-    return ThermalLook(float(np.count_nonzero(values == middle)) / values.size, crc32(few.tobytes()))
+    alike = few == np.uint16(middle_value(few))
+    return ThermalLook(float(np.count_nonzero(alike)) / few.size, crc32(few.data))
 
 
 def hot_delta_counts(image: NDArray[np.uint16]) -> float:
