@@ -140,11 +140,14 @@ def decode_grid(
         )
     logits = scores[0].astype(np.float32, copy=False)
     if calibration is not None:
-        slope = np.array([a for a, _ in calibration], dtype=np.float32)[:, None, None]
-        shift = np.array([b for _, b in calibration], dtype=np.float32)[:, None, None]
+        slope, shift = np.array(calibration, dtype=np.float32).T[..., None, None]
         logits = logits * slope + shift
-    class_ids, rows, columns = np.nonzero(logits >= np.log(score_min / (1.0 - score_min)))
-    probabilities = 1.0 / (1.0 + np.exp(-logits[class_ids, rows, columns]))
+    places = np.flatnonzero(logits >= np.log(score_min / (1.0 - score_min)))
+    if not places.size:
+        return Candidates(np.zeros((0, 4), np.float32), np.zeros(0, np.float32), np.zeros(0, np.int64))
+    class_ids, cells = np.divmod(places, logits.shape[1] * logits.shape[2])
+    rows, columns = np.divmod(cells, logits.shape[2])
+    probabilities = 1.0 / (1.0 + np.exp(-logits.ravel()[places]))
     distances = boxes[0][:, rows, columns].T.astype(np.float32)
     if box_encoding == "exp":
         distances = np.exp(np.minimum(distances, _MAX_EXPONENT))
