@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from edge_sdk.clock import Clock
 from edge_sdk.errors import ConfigError, FrameError, SourceError
 from edge_sdk.frames import FramePair, RgbFrame, ThermalFrame, ThermalUnit
-from edge_sdk.sources.base import BaseSource, OnBad
+from edge_sdk.sources.base import KEPT_SKIPS, BaseSource, OnBad
 from edge_sdk.sources.registration import RegistrationRule
 from edge_sdk.sources.ring import FrameRing
 from edge_sdk.sources.thermal_stream import ThermalStream, open_thermal_stream
@@ -51,7 +51,7 @@ class VideoSource(BaseSource):
         on_bad, loop, clock: see `BaseSource`.
 
     Raises:
-        ConfigError: a file is missing, or the two have different frame rates.
+        ConfigError: a file is missing, or the two have neither like frame rates nor like frame counts.
         SourceError: a file cannot be opened.
     """
 
@@ -70,11 +70,10 @@ class VideoSource(BaseSource):
         self.fps: float | None = float(fps) if fps > 0 else None
         self._rgb_count = int(count) if count > 0 else None
         self._thermal: ThermalStream | None = open_thermal_stream(thermal_path) if thermal_path else None
-        self._refuse_unlike_rates()
+        self._notes = self._compare_rates()
         self._scratch: NDArray[np.uint8] | None = None
         self._ring = FrameRing()
         self._rgb_read = self._thermal_read = 0
-        self._reported_short = False
 
     @property
     def _pass_length(self) -> int | None:
@@ -89,7 +88,7 @@ class VideoSource(BaseSource):
         self._rgb_read += image is not None
         self._thermal_read += thermal_image is not None
         if image is None and thermal_image is None:
-            self._refuse_short(key)
+            self._refuse_short(key, index)
             return None
         if self._thermal is not None and not self._allow_partial:
             self._refuse_single(key, image is None, thermal_image is None)
@@ -98,7 +97,7 @@ class VideoSource(BaseSource):
         registration, notes = self._rule.choose(
             rgb.size_wh if rgb else None, thermal.size_wh if thermal else None
         )
-        return FramePair(key, rgb, thermal, registration, notes=notes)
+        return FramePair(key, rgb, thermal, registration, notes=notes + self._notes)
 
     def _read_rgb(self) -> NDArray[np.uint8] | None:
         there, bgr = cast("tuple[bool, NDArray[np.uint8]]", self._capture.read(self._scratch))
@@ -113,16 +112,19 @@ class VideoSource(BaseSource):
         cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB, dst=image)
         return image
 
-    def _refuse_short(self, key: str) -> None:
-        """At the end of a pass: a file that gave clearly fewer frames than stated is a bad frame first."""
-        if self._reported_short:
-            return
-        self._reported_short = True
-        counts = [(self._path, self._rgb_read, self._rgb_count)]
+    def _refuse_short(self, key: str, index: int) -> None:
+        """Past the last frame: what a file's header promised and the file did not hold is bad frames."""
+        if index == 0:
+            raise FrameError(key, "the video opens, but OpenCV finds no frame in it: truncated?", self._path)
+        read = [(self._path, self._rgb_read, self._rgb_count)]
         if self._thermal is not None:
-            counts.append((self._thermal.path, self._thermal_read, self._thermal.count))
-        for path, found, stated in counts:
-            if stated is not None and stated - found > max(2, _COUNT_TOLERANCE * stated):
+            read.append((self._thermal.path, self._thermal_read, self._thermal.count))
+        for path, found, stated in read:
+            if stated is None or index >= min(
+                stated, found + KEPT_SKIPS
+            ):  # a damaged header may state billions
+                continue
+            if stated - found > max(2, _COUNT_TOLERANCE * stated):
                 raise FrameError(
                     key, f"the video ends after {found} frames, its header states {stated}: truncated?", path
                 )
@@ -138,16 +140,24 @@ class VideoSource(BaseSource):
                 "Pass ?partial=allow to go on with one camera.",
             )
 
-    def _refuse_unlike_rates(self) -> None:
-        other = self._thermal.fps if self._thermal else None
-        if self.fps and other and abs(self.fps - other) > _RATE_TOLERANCE * max(self.fps, other):
-            rates = f"colour {self.fps:g} fps, thermal {other:g} fps"
-            slower = min(self.fps, other)
-            self._release()
-            raise ConfigError(
-                f"{self.uri}: {rates}: frames of unlike rates cannot be paired by number. "
-                f"Bring both to one rate: ffmpeg -i IN -r {slower:g} OUT"
-            )
+    def _compare_rates(self) -> tuple[str, ...]:
+        """Refuses rates that drift apart; equal counts show that frame n belongs to frame n all the same."""
+        thermal = self._thermal
+        if (
+            thermal is None
+            or not self.fps
+            or not thermal.fps
+            or _alike(self.fps, thermal.fps, _RATE_TOLERANCE)
+        ):
+            return ()
+        rates = f"colour {self.fps:g} fps, thermal {thermal.fps:g} fps"
+        if self._rgb_count and thermal.count and _alike(self._rgb_count, thermal.count, _COUNT_TOLERANCE):
+            return (f"paired by frame number: equal counts, but {rates}",)
+        self._release()
+        raise ConfigError(
+            f"{self.uri}: {rates}: frames of unlike rates cannot be paired by number. "
+            f"Bring both to one rate: ffmpeg -i IN -r {min(self.fps, thermal.fps):g} OUT"
+        )
 
     def _open(self) -> cv2.VideoCapture:
         capture = cv2.VideoCapture(str(self._path), cv2.CAP_FFMPEG)
@@ -162,7 +172,6 @@ class VideoSource(BaseSource):
         self._capture.release()
         self._capture = self._open()
         self._rgb_read = self._thermal_read = 0
-        self._reported_short = False
         if self._thermal is not None:
             self._thermal.rewind()
 
@@ -181,6 +190,10 @@ class VideoSource(BaseSource):
             "registration": self._rule.origin,
             "licences": [],
         }
+
+
+def _alike(a: float, b: float, tolerance: float) -> bool:
+    return abs(a - b) <= tolerance * max(a, b)
 
 
 def _places(video: Path, name: str) -> tuple[Path, ...]:
