@@ -90,20 +90,19 @@ def verify_engine(
     graphs = bundle.manifest.graphs
     table = Table("Graph", "Precision", "File", "Bytes", "Opset", "Runs on", title=f"Verified: {bundle.name}")
     rows: list[dict[str, Any]] = []
-    for precision in sorted({item for graph in graphs.values() for item in graph.precisions}):
-        if any(precision not in graph.precisions for graph in graphs.values()):
-            continue
+    for precision in bundle.manifest.precisions:
         runner, choice = open_runner(bundle, "cpu", precision=precision)
         with runner:
             for graph in runner.graphs:
                 runner.run(graph)
                 item = graphs[graph].file_for(precision)
+                stored = precision if precision in graphs[graph].precisions else graphs[graph].precision
                 rows.append(
-                    {"graph": graph, "precision": precision, **asdict(item), "provider": choice.provider}
+                    {"graph": graph, "precision": stored, **asdict(item), "provider": choice.provider}
                 )
                 cells = (
                     graph,
-                    precision,
+                    stored,
                     item.file,
                     str(item.nbytes),
                     str(graphs[graph].opset),

@@ -201,10 +201,13 @@ class GraphSpec:
     def file_for(self, precision: str | None = None) -> GraphFile:
         """Returns the file of a precision; None means the one the bundle ships to be run.
 
+        A screening graph that is there in one precision serves with every other.
+
         Raises:
             ConfigError: the graph is not there in that precision.
         """
-        if precision is None or precision == self.precision:
+        alone = self.name == SCREEN_GRAPH and self.twin is None
+        if precision is None or precision == self.precision or alone:
             return self.source
         if precision == "fp32" and self.twin:
             return self.twin
@@ -280,6 +283,14 @@ class Manifest:
     def class_names(self) -> tuple[str, ...]:
         """Names of the classes, in the order of the graphs' outputs."""
         return tuple(item.name for item in self.classes)
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """The precisions in which the whole bundle can run, the shipped one first."""
+        deciding = [graph for graph in self.graphs.values() if graph.name != SCREEN_GRAPH]
+        return tuple(
+            item for item in deciding[0].precisions if all(item in graph.precisions for graph in deciding)
+        )
 
     @property
     def files(self) -> tuple[GraphFile, ...]:
