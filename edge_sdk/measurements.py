@@ -29,6 +29,9 @@ class Route(str, Enum):
     FUSE = "fuse"
     THERMAL = "thermal"
 
+    def __str__(self) -> str:
+        return self.value
+
 
 class Reason(str, Enum):
     """Why a frame took its route."""
@@ -55,6 +58,9 @@ class Reason(str, Enum):
     """RGB: the thermal frame is missing, frozen, stale or saturated. Heat cannot be seen."""
     ONLY_GRAPH = "only-graph"
     """The engine has one graph."""
+
+    def __str__(self) -> str:
+        return self.value
 
 
 @dataclass(frozen=True)

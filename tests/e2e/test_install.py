@@ -1,0 +1,77 @@
+"""A plain install, used from a folder that has nothing to do with the repository."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)],
+        check=True,
+        capture_output=True,
+    )
+    (built,) = folder.glob("edge_sdk-*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The unpacked wheel; what it depends on comes from the environment of the tests."""
+    folder = tmp_path_factory.mktemp("installed")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def python(installed: Path, cwd: Path, code: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_the_wheel_holds_the_engine_and_the_clip_and_not_the_recipe(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+
+    assert "edge_sdk_engines/substation-rgbt/bundle.toml" in names
+    assert "edge_sdk/sources/clips/substation/clip.json" in names
+    assert sum(name.startswith("edge_sdk/sources/clips/substation/thermal/") for name in names) == 150
+    assert "edge_sdk/py.typed" in names
+    assert not [name for name in names if "recipe" in name or name.startswith(("tests/", "calibration/"))]
+
+
+def test_the_engine_is_found_by_name_from_any_folder(installed: Path, tmp_path: Path) -> None:
+    shown = python(
+        installed,
+        tmp_path,
+        "import edge_sdk; detector = edge_sdk.load('substation-rgbt'); print(detector.bundle.folder)",
+    )
+
+    assert Path(shown).is_relative_to(installed)
+
+
+def test_a_result_comes_from_the_shipped_clip(installed: Path, tmp_path: Path) -> None:
+    shown = python(
+        installed,
+        tmp_path,
+        "import edge_sdk\n"
+        "with edge_sdk.load('substation-rgbt') as detector:\n"
+        "    with edge_sdk.open_source('clip:substation') as source:\n"
+        "        print(len(source), detector(next(source)).route.value)",
+    )
+
+    assert shown.split()[0] == "150"
+    assert shown.split()[1] in ("rgb", "fuse")
