@@ -113,7 +113,7 @@ def noise_counts(image: NDArray[np.uint16]) -> float:
     """Estimates the noise of a raw frame in counts (1 sigma), edges and hot spots aside.
 
     Measured bias on synthetic 320x256 frames: within 6 % on flat frames and ramps. Steep edges and fine
-    texture raise it: by 14 % at a noise of 5 counts, 25 - 40 % at 3 counts, and up to threefold where a
+    texture raise it: by up to 20 % at a noise of 5 counts, 40 % at 3 counts, and threefold where a
     texture of pixel size (0.5 K) stands over a noise of 1 count. Raised noise means fewer noise-equivalent
     kelvin a count, so the hot-region screen is then less sensitive, not more.
 
