@@ -96,7 +96,7 @@ def annotate(
         span = _draw_thermal(pair.thermal, right, to_half, matrix, frame_wh)
         _draw_scale(halves[:, 2 * half_wh[0] + _GAP_PX :], span, pair.thermal.unit)
         heat = [_heat_text(found.temperatures) for found in result.detections]
-        _draw_boxes(right, boxes, heat, result.detections.class_ids)
+        hidden = max(hidden, _draw_boxes(right, boxes, heat, result.detections.class_ids))
         note = "" if registration else " - stretched, no registration given"
         _caption(right, "Thermal" + ("" if result.thermal_consulted else " - not used by the network") + note)
     else:
