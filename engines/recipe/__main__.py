@@ -1,0 +1,40 @@
+"""`python -m engines.recipe all`: from rendered data to the finished bundle, step by step.
+
+The data comes from `python -m engines.recipe.render dataset`. Each step can be run alone; each
+writes into the build folder, and a training that was interrupted goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+
+from engines.recipe import bundle, evaluate, export, gate, quantise
+from engines.recipe.train import __main__ as train
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Reads the command line and runs the steps."""
+    parser = argparse.ArgumentParser(prog="python -m engines.recipe", description=__doc__)
+    parser.add_argument("step", choices=("all", "after-training"))
+    parser.add_argument("--data", type=Path, default=Path("data"), help="folder with train/, val/ and test/")
+    parser.add_argument("--build", type=Path, default=Path("build/engine"))
+    parser.add_argument("--out", type=Path, default=Path("engines/substation-rgbt"))
+    parser.add_argument("--epochs", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=7)
+    options = parser.parse_args(arguments)
+    data, build = str(options.data), str(options.build)
+    if options.step == "all":
+        epochs = ["--epochs", str(options.epochs), "--seed", str(options.seed)]
+        train.main(["--data", data, "--out", f"{build}/training", *epochs])
+    export.main(["--checkpoint", f"{build}/training/checkpoint.pt", "--out", f"{build}/fp32"])
+    shutil.copyfile(options.build / "training" / "history.json", options.build / "history.json")
+    quantise.main(["--build", build, "--data", data])
+    gate.main(["--build", build, "--data", f"{data}/val"])
+    evaluate.main(["--bundle", build, "--data", f"{data}/test", "--json", f"{build}/evaluation.json"])
+    bundle.main(["--build", build, "--out", str(options.out)])
+
+
+if __name__ == "__main__":
+    main()
