@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.errors import ConfigError, FrameError, SourceError, StateError
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["KEPT_SKIPS", "BaseSource", "OnBad", "SkippedFrame", "Source"]
 
-OnBad = Literal["raise", "skip"]
-"""What happens to a bad frame: it raises `FrameError`, or it is counted and passed over."""
+OnBad: TypeAlias = str
+"""What happens to a bad frame: "raise" raises `FrameError`, "skip" counts it and goes on."""
 
 KEPT_SKIPS = 10_000
 """Skipped frames remembered one by one; beyond them only the count goes on, so that memory is bounded."""
