@@ -1,10 +1,12 @@
 """Packaging of the SDK. The folder `engines/` installs as the package `edge_sdk_engines`."""
 
+import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
 
 ROOT = Path(__file__).parent
+VERSION = re.findall(r'VERSION = "(.+)"', (ROOT / "edge_sdk" / "version.py").read_text(encoding="utf-8"))[0]
 
 CPU = ["onnxruntime>=1.20"]
 GPU = ["onnxruntime-gpu>=1.20"]
@@ -31,7 +33,7 @@ TEST = [
 
 setup(
     name="edge-sdk",
-    version="0.1.0",
+    version=VERSION,
     description="RGB+thermal fusion inference for NVIDIA Jetson Orin, with routing that cannot hide heat",
     long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",

@@ -13,14 +13,10 @@ import sys
 
 import edge_sdk
 from edge_sdk.errors import EdgeSdkError
-from edge_sdk.report.record import RunRecord, SlaFacts
 from edge_sdk.report.record_file import write_record
-from edge_sdk.report.verdict import Outcome, Verdicts, judge
-from edge_sdk.runs import RunPlan, record_run
-from edge_sdk.sla import Sla, load_sla
+from edge_sdk.report.verdict import Outcome, Verdicts
 
 COULD_NOT_RUN = 3
-ENOUGH_PASSES = 1_000_000  # the plan's frames or seconds end the run, not the source
 
 
 def main() -> int:
@@ -31,34 +27,15 @@ def main() -> int:
     parser.add_argument("--record", help="write the run's record as JSON")
     options = parser.parse_args()
     try:
-        sla = load_sla(options.sla)
-        record = measure(sla)
-        verdicts = judge(record, sla)
+        checked = edge_sdk.check_sla(options.sla)
+        verdicts = checked.verdicts
         if options.record:
-            write_record(record, options.record, verdicts.as_json())
+            write_record(checked.record, options.record, verdicts.as_json())
     except EdgeSdkError as error:
         print(f"error: {error}", file=sys.stderr)
         return COULD_NOT_RUN
     show(verdicts)
     return verdicts.exit_status
-
-
-def measure(sla: Sla) -> RunRecord:
-    """Makes the run that the SLA asks for; bad pairs count as dropped."""
-    plan = RunPlan(
-        frames=sla.run.frames,
-        duration_s=sla.run.duration_s,
-        pace_hz=sla.run.pace_hz,
-        on_bad="skip",
-        seed=sla.run.seed,
-    )
-    passes = 1 if sla.run.frames is None and sla.run.duration_s is None else ENOUGH_PASSES
-    with (
-        edge_sdk.open_source(sla.source, on_bad="skip", loop=passes) as source,
-        edge_sdk.load(sla.engine, device=sla.device) as detector,
-    ):
-        facts = SlaFacts(sla.name, sla.sha256)
-        return record_run(detector, source, plan, asked_engine=sla.engine, asked_device=sla.device, sla=facts)
 
 
 def show(verdicts: Verdicts) -> None:

@@ -13,7 +13,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from edge_sdk import version
+
+__version__ = version.VERSION
 
 _HOMES = {
     "Detection": "detections",
@@ -22,7 +24,7 @@ _HOMES = {
     "EdgeSdkError": "errors",
     "FramePair": "frames",
     "FrameResult": "measurements",
-    "FrameWriter": "report.draw",
+    "FrameWriter": "report.frame_writer",
     "GateConfig": "routing",
     "MemorySource": "sources",
     "Reason": "measurements",
@@ -32,6 +34,7 @@ _HOMES = {
     "ThermalFrame": "frames",
     "ThermalUnit": "frames",
     "annotate": "report.draw",
+    "check_sla": "sla_check",
     "load": "pipeline",
     "open_source": "sources",
     "run_source": "pipeline",
@@ -55,6 +58,7 @@ __all__ = [
     "ThermalUnit",
     "__version__",
     "annotate",
+    "check_sla",
     "load",
     "open_source",
     "run_source",
@@ -66,8 +70,10 @@ if TYPE_CHECKING:
     from edge_sdk.frames import FramePair, Registration, RgbFrame, ThermalFrame, ThermalUnit
     from edge_sdk.measurements import FrameResult, Reason, Route
     from edge_sdk.pipeline import Detector, load, run_source
-    from edge_sdk.report.draw import FrameWriter, annotate
+    from edge_sdk.report.draw import annotate
+    from edge_sdk.report.frame_writer import FrameWriter
     from edge_sdk.routing import GateConfig
+    from edge_sdk.sla_check import check_sla
     from edge_sdk.sources import MemorySource, open_source
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 
-from edge_sdk import __version__
 from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.devices import machine_facts
 from edge_sdk.errors import ConfigError
@@ -28,6 +27,7 @@ from edge_sdk.report.record import (
 )
 from edge_sdk.scheduler import Pace
 from edge_sdk.sources import Source
+from edge_sdk.version import VERSION
 
 __all__ = ["RunPlan", "record_run"]
 
@@ -148,7 +148,7 @@ def record_run(
         cold_start=ColdStart(import_ms=import_ms, load_ms=detector.load_ns / 1e6),
         conditions=_conditions(detector, str(described.get("thermal_unit", ""))),
         sla=sla,
-        sdk_version=__version__,
+        sdk_version=VERSION,
     )
 
 

@@ -11,9 +11,9 @@ import sys
 import typer
 from rich.console import Console
 
-from edge_sdk import __version__
 from edge_sdk.cli import bench, doctor, engines, run, sla
 from edge_sdk.errors import EdgeSdkError
+from edge_sdk.version import VERSION
 
 __all__ = ["app", "main"]
 
@@ -35,7 +35,7 @@ app.add_typer(bench.app, name="bench", help="Measure this SDK on this machine.")
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"edge-sdk {__version__}")
+        typer.echo(f"edge-sdk {VERSION}")
         raise typer.Exit
 
 

@@ -1,0 +1,142 @@
+"""An SLA check from start to end: the run that an SLA file asks for, and the verdict on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from edge_sdk.errors import SourceError
+from edge_sdk.frames import FramePair
+from edge_sdk.measurements import FrameResult
+from edge_sdk.pipeline import load
+from edge_sdk.report.record import RunRecord, SlaFacts
+from edge_sdk.report.verdict import Verdicts, judge
+from edge_sdk.runs import RunPlan, record_run
+from edge_sdk.sla import RunPlan as SlaRunPlan
+from edge_sdk.sla import Sla, load_sla
+from edge_sdk.sources import Source, open_source
+
+__all__ = ["SlaCheck", "check_sla"]
+
+_REPEATABLE = ("clip:", "pairs:")
+"""Sources that a longer run may go through again from the start: files cannot run dry or lose a cable."""
+
+_PASSES_BY_TIME = 1_000_000  # the time ends such a run; a stated number lets the record count passes
+
+
+@dataclass(frozen=True, eq=False)
+class SlaCheck:
+    """What `check_sla` returns.
+
+    Attributes:
+        record: the run that was made.
+        verdicts: what it means for the SLA, clause by clause.
+    """
+
+    record: RunRecord
+    verdicts: Verdicts
+
+
+def check_sla(
+    sla: Sla | str | Path,
+    *,
+    device: str | None = None,
+    threads: int | None = None,
+    allow_fallback: Sequence[str] = (),
+    on_result: Callable[[FramePair, FrameResult], None] | None = None,
+) -> SlaCheck:
+    """Makes the run an SLA asks for, and judges it.
+
+    Bad pairs are counted as dropped; a source that fails in mid-run is recorded as such, not raised.
+
+    Arguments:
+        sla: an SLA, or the path of its file; names engine, source, device and plan.
+        device: instead of the SLA's; another than one the SLA insists on makes the verdict INVALID.
+        threads: CPU threads of a graph.
+        allow_fallback: execution providers that may step in; the verdict is then INVALID.
+        on_result: called with each pair and its result, outside all timing.
+
+    Raises:
+        SlaFileError: the file is wrong.
+        ConfigError, EngineError, DeviceError, SourceError: the run could not be made.
+    """
+    sla = sla if isinstance(sla, Sla) else load_sla(sla)
+    asked = device or sla.device
+    with open_source(sla.source, on_bad="skip") as once:
+        passes = _passes(sla.run, once.length) if sla.source.startswith(_REPEATABLE) else 1
+    plan = RunPlan(
+        frames=sla.run.frames,
+        duration_s=sla.run.duration_s,
+        pace_hz=sla.run.pace_hz,
+        on_bad="skip",
+        seed=sla.run.seed,
+    )
+    with (
+        open_source(sla.source, on_bad="skip", loop=passes) as source,
+        load(sla.engine, device=asked, threads=threads, allow_fallback=allow_fallback) as detector,
+    ):
+        failing = _UntilItFails(source)
+        record = record_run(
+            detector,
+            failing,
+            plan,
+            asked_engine=sla.engine,
+            asked_device=asked,
+            sla=SlaFacts(sla.name, sla.sha256),
+            on_result=on_result,
+        )
+    if not len(record.frames):
+        why = failing.failure or (record.dropped[0].why if record.dropped else "it is empty")
+        raise SourceError(f"{sla.source}: not one pair gave a result: {why}")
+    if failing.failure:
+        record = replace(record, unsound=(*record.unsound, f"the source failed: {failing.failure}"))
+    return SlaCheck(record, judge(record, sla))
+
+
+class _UntilItFails:
+    """A source that ends where another one fails, so that what was measured until then is kept."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.failure = ""
+
+    @property
+    def uri(self) -> str:
+        return self._source.uri
+
+    @property
+    def length(self) -> int | None:
+        return self._source.length
+
+    @property
+    def skipped(self) -> Any:
+        return self._source.skipped
+
+    @property
+    def skipped_count(self) -> int:
+        return self._source.skipped_count
+
+    def __iter__(self) -> Iterator[FramePair]:
+        return self
+
+    def __next__(self) -> FramePair:
+        try:
+            return next(self._source)
+        except SourceError as error:
+            self.failure = str(error)
+            raise StopIteration from None
+
+    def describe(self) -> dict[str, Any]:
+        return self._source.describe()
+
+    def close(self) -> None:
+        self._source.close()
+
+
+def _passes(plan: SlaRunPlan, pass_length: int | None) -> int:
+    """How often a clip or folder may be gone through; bounded, in case every pair of it is bad."""
+    if plan.frames is None or not pass_length:
+        return _PASSES_BY_TIME
+    return 2 * plan.frames // pass_length + 1
