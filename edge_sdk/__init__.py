@@ -37,7 +37,7 @@ _HOMES = {
     "check_sla": "sla_check",
     "load": "pipeline",
     "open_source": "sources",
-    "run_source": "pipeline",
+    "run_source": "runs",
 }
 
 __all__ = [
@@ -69,10 +69,11 @@ if TYPE_CHECKING:
     from edge_sdk.errors import EdgeSdkError
     from edge_sdk.frames import FramePair, Registration, RgbFrame, ThermalFrame, ThermalUnit
     from edge_sdk.measurements import FrameResult, Reason, Route
-    from edge_sdk.pipeline import Detector, load, run_source
+    from edge_sdk.pipeline import Detector, load
     from edge_sdk.report.draw import annotate
     from edge_sdk.report.frame_writer import FrameWriter
     from edge_sdk.routing import GateConfig
+    from edge_sdk.runs import run_source
     from edge_sdk.sla_check import check_sla
     from edge_sdk.sources import MemorySource, open_source
 

@@ -2,34 +2,26 @@
 
     source -> pairing -> preprocess -> buffers -> routing -> engine -> postprocess -> report
 
-`Detector` takes one pair through the stages; `run_source` does it for a whole source.
-Neither knows what hardware runs the graphs.
+`Detector` takes one pair through the stages and knows no hardware; `runs` does it for a whole source.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from edge_sdk.buffers import BufferSpec, HostPool
 from edge_sdk.clock import Clock, MonotonicClock
-from edge_sdk.detections import BoxTemperatures, Detections, box_iou
+from edge_sdk.detections import box_iou
 from edge_sdk.devices import DeviceChoice, open_runner
 from edge_sdk.engine.bundle import Bundle, load_bundle
-from edge_sdk.engine.inputs import GraphInputs
-from edge_sdk.engine.manifest import FEATURES, SCREEN_GRAPH, Manifest
+from edge_sdk.engine.manifest import SCREEN_GRAPH
 from edge_sdk.engine.runner import Runner
-from edge_sdk.errors import ConfigError, FrameError, InferenceError, SourceError, StateError
-from edge_sdk.frames import FramePair, Registration, ThermalPlane
+from edge_sdk.errors import ConfigError, SourceError
+from edge_sdk.frames import FramePair
 from edge_sdk.measurements import FrameResult, Reason, Route, Signals
-from edge_sdk.postprocess import Candidates, decode, temperatures
-from edge_sdk.preprocess import Letterbox, rgb_into, thermal_into
+from edge_sdk.postprocess import Candidates
 from edge_sdk.report.running import DetectorStats, RunningStats
 from edge_sdk.routing import (
     Decision,
@@ -44,13 +36,11 @@ from edge_sdk.routing import (
     look_at_thermal,
     measure_health,
 )
+from edge_sdk.stages import Stages, Work
 
-__all__ = ["Detector", "load", "run_source"]
+__all__ = ["Detector", "load"]
 
 _AUDIT_IOU = 0.5
-
-_FRUITLESS_PAIRS = 1000
-"""Pairs in a row without an answer that end a run: an endless source of bad pairs must not hang it."""
 
 
 def load(
@@ -117,38 +107,15 @@ class Detector:
     ) -> None:
         self.bundle, self.choice, self.gate, self.load_ns = bundle, choice, gate, 0
         self._manifest = bundle.manifest
-        self._runner: Runner | None = runner
         self._clock = clock
         self._state = RouterState()
         self._stats = RunningStats()
-        graphs = self._manifest.graphs
-        self._inputs = {name: GraphInputs(spec, partial(runner.array, name)) for name, spec in graphs.items()}
-        # Features stay where they are: only graphs read them.
-        self._outputs = {
-            name: {
-                spec.meaning: runner.array(name, spec.name)
-                for spec in graph.outputs
-                if spec.meaning != FEATURES
-            }
-            for name, graph in graphs.items()
-        }
-        self._input_wh = width, height = _input_wh(self._manifest)
-        self._pool = HostPool(
-            [
-                BufferSpec("raw thermal", (height, width), "uint16"),
-                BufferSpec("difference", (height, width), "int64"),
-            ]
-        )
-        self._raw = self._pool.lease("raw thermal")
-        self._scratch = self._pool.lease("difference")
-        self._letterboxes: dict[tuple[int, int], Letterbox] = {}
-        self._rgb_wh: tuple[int, int] | None = None  # of the last RGB frame seen
-        self._thermal_alone = all(graph.reads == {"thermal"} for graph in graphs.values())
+        self._stages = Stages(self._manifest, runner)
 
     @property
     def provider(self) -> str:
         """What really runs the graphs."""
-        return self._open_runner().provider
+        return self._stages.runner.provider
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -170,10 +137,10 @@ class Detector:
             InferenceError: a graph failed.
             StateError: the detector is closed.
         """
-        self._open_runner()
-        work = _Work(pair, self._clock)
+        _ = self._stages.runner  # raises where the detector is closed
+        work = Work(pair, self._clock)
         if pair.rgb is not None:
-            self._rgb_wh = pair.rgb.size_wh
+            self._stages.see(pair.rgb.size_wh)
         if self._manifest.kind == "single":
             if force is not None:
                 raise ConfigError(f"engine {self._manifest.name!r} has one graph; drop force={force!r}")
@@ -188,17 +155,11 @@ class Detector:
         """Forgets what the router remembers and all statistics: a new sequence begins."""
         self._state = RouterState()
         self._stats = RunningStats()
-        self._rgb_wh = None
+        self._stages.see(None)
 
     def close(self) -> None:
         """Gives the engine and all memory back. A second call does nothing."""
-        if self._runner is not None:
-            self._raw.release()
-            self._scratch.release()
-            self._pool.close()
-            self._inputs, self._outputs = {}, {}
-            self._runner.close()
-            self._runner = None
+        self._stages.close()
 
     def __enter__(self) -> Detector:
         return self
@@ -213,7 +174,7 @@ class Detector:
 
     # The routed path of a fusion bundle ---------------------------------------------------------
 
-    def _answer_routed(self, work: _Work, force: Route | None) -> FrameResult:
+    def _answer_routed(self, work: Work, force: Route | None) -> FrameResult:
         gate, state, pair = self.gate, self._state, work.pair
         rgb_look = look_at_rgb(pair.rgb.image) if pair.rgb else None
         thermal_look = look_at_thermal(pair.thermal.image) if pair.thermal else None
@@ -238,27 +199,26 @@ class Detector:
         work.mark("routing")
         return self._finish(work, decision, signals)
 
-    def _measure_heat(self, work: _Work) -> dict[str, Any]:
+    def _measure_heat(self, work: Work) -> dict[str, Any]:
         """Lays the thermal frame, measures its hottest region and runs the screening graph."""
-        plane = self._lay_thermal(work, "fuse")
+        plane = self._stages.lay_thermal(work, "fuse")
         thermal = work.pair.thermal
         assert thermal is not None
         measured = {"hot_delta_k": hot_delta_counts(thermal.image) * plane.kelvin_per_count}
         work.mark("routing")
-        if SCREEN_GRAPH in self._outputs:
-            self._lay_thermal(work, SCREEN_GRAPH)
-            self._run(work, SCREEN_GRAPH)
-            logit = float(self._outputs[SCREEN_GRAPH]["screen"].flat[0])
-            measured["screen_score"] = float(1.0 / (1.0 + np.exp(-np.clip(logit, -60, 60))))
+        if self._stages.has_screen:
+            self._stages.lay_thermal(work, SCREEN_GRAPH)
+            self._stages.run(work, SCREEN_GRAPH)
+            measured["screen_score"] = self._stages.screen_score()
         return measured
 
-    def _measure_rgb(self, work: _Work) -> dict[str, Any]:
+    def _measure_rgb(self, work: Work) -> dict[str, Any]:
         """Runs the RGB graph and condenses its detections to one confidence."""
-        self._run_rgb(work)
-        work.rgb_candidates = self._decode(work, "rgb")
+        self._stages.run_rgb(work)
+        work.rgb_candidates = self._stages.decode(work, "rgb")
         return {"rgb_confidence": frame_confidence(work.rgb_candidates.scores, self.gate.confidence_rule)}
 
-    def _finish(self, work: _Work, decision: Decision, signals: Signals) -> FrameResult:
+    def _finish(self, work: Work, decision: Decision, signals: Signals) -> FrameResult:
         """Runs the graphs that the route still lacks and reads the answer."""
         route = decision.route
         if route is Route.RGB:
@@ -267,18 +227,18 @@ class Detector:
             candidates = work.rgb_candidates
             assert candidates is not None
             if work.pair.thermal is not None and signals.thermal_health == "ok":
-                self._lay_thermal(work, "fuse")  # for the heat under each box
+                self._stages.lay_thermal(work, "fuse")  # for the heat under each box
         else:
             if route is Route.FUSE:
-                self._run_rgb(work)
-            self._lay_thermal(work, route.value)
-            self._run(work, route.value)
-            candidates = self._decode(work, route.value)
+                self._stages.run_rgb(work)
+            self._stages.lay_thermal(work, route.value)
+            self._stages.run(work, route.value)
+            candidates = self._stages.decode(work, route.value)
         if decision.reason is Reason.AUDIT:
             self._audit(work, candidates)
         return self._result(work, decision, signals, candidates, route is not Route.RGB)
 
-    def _audit(self, work: _Work, fused: Candidates) -> None:
+    def _audit(self, work: Work, fused: Candidates) -> None:
         """Compares what RGB alone would have said with the fused answer."""
         alone = work.rgb_candidates
         assert alone is not None
@@ -290,9 +250,9 @@ class Detector:
 
     # The one path of a single-graph bundle -------------------------------------------------------
 
-    def _answer_single(self, work: _Work) -> FrameResult:
-        (name,) = self._inputs
-        pictures = set(self._inputs[name].meanings)
+    def _answer_single(self, work: Work) -> FrameResult:
+        (name,) = self._manifest.graphs
+        pictures = self._stages.pictures(name)
         pair = work.pair
         for meaning, frame in (("rgb", pair.rgb), ("thermal", pair.thermal)):
             if meaning in pictures and frame is None:
@@ -301,84 +261,26 @@ class Detector:
                     "which is missing. Pass on_bad='skip' to count such pairs and go on."
                 )
         if "rgb" in pictures:
-            self._lay_rgb(work, name)
+            self._stages.lay_rgb(work, name)
         if "thermal" in pictures:
-            self._lay_thermal(work, name)
-        self._run(work, name)
-        candidates = self._decode(work, name)
+            self._stages.lay_thermal(work, name)
+        self._stages.run(work, name)
+        candidates = self._stages.decode(work, name)
         route = Route.FUSE if len(pictures) == 2 else Route(*pictures)
         decision = Decision(route, Reason.ONLY_GRAPH)
         signals = Signals("ok" if pair.rgb else "missing", "ok" if pair.thermal else "missing")
         return self._result(work, decision, signals, candidates, "thermal" in pictures)
 
-    # Stages ---------------------------------------------------------------------------------------
-
-    def _lay_rgb(self, work: _Work, graph: str) -> None:
-        assert work.pair.rgb is not None
-        image = work.pair.rgb.image
-        rgb_into(image, self._letterbox(work), self._inputs[graph].picture("rgb"))
-        work.mark("preprocess")
-
-    def _lay_thermal(self, work: _Work, graph: str) -> ThermalPlane:
-        """Lays the thermal frame once; a graph whose input is other memory gets a copy."""
-        picture = self._inputs[graph].picture("thermal")
-        if work.plane is None:
-            assert work.pair.thermal is not None
-            work.plane = thermal_into(
-                work.pair.thermal,
-                self._registration(work),
-                self._letterbox(work),
-                self._manifest.radiometry,
-                self._raw.array,
-                picture,
-                self._scratch.array,
-            )
-            work.laid = picture
-        elif work.laid is not None and not np.may_share_memory(picture, work.laid):
-            np.copyto(picture, work.laid)
-        work.mark("preprocess")
-        return work.plane
-
-    def _run_rgb(self, work: _Work) -> None:
-        if "rgb" not in work.engine_ns:
-            self._lay_rgb(work, "rgb")
-            self._run(work, "rgb")
-
-    def _run(self, work: _Work, graph: str) -> None:
-        self._inputs[graph].commit()
-        work.mark("buffers")
-        self._open_runner().run(graph)
-        work.engine_ns[graph] = work.mark("engine")
-
-    def _decode(self, work: _Work, graph: str) -> Candidates:
-        outputs = self._outputs[graph]
-        for meaning, array in outputs.items():
-            if np.isnan(array.min()):
-                raise InferenceError(graph, self.provider, f"output that means {meaning!r} holds NaN")
-        found = decode(self._manifest.decode, graph, self.class_names, outputs)
-        work.mark("postprocess")
-        return found
-
     def _result(
         self,
-        work: _Work,
+        work: Work,
         decision: Decision,
         signals: Signals,
         candidates: Candidates,
         thermal_consulted: bool,
     ) -> FrameResult:
         pair = work.pair
-        heat: tuple[BoxTemperatures | None, ...] = ()
-        if work.plane is not None and pair.thermal is not None:
-            heat = temperatures(pair.thermal, work.plane, candidates.xyxy)
-        detections = Detections(
-            self._boxes(work, candidates),
-            candidates.scores,
-            candidates.class_ids,
-            self.class_names,
-            heat,
-        )
-        work.mark("postprocess")
+        detections = self._stages.read(work, candidates)
         if pair.read_ns:
             work.stage_ns["source"] = pair.read_ns
         result = FrameResult(
@@ -394,204 +296,6 @@ class Detector:
         )
         self._stats.add(result)
         return result
-
-    def _boxes(self, work: _Work, candidates: Candidates) -> NDArray[np.float32]:
-        """Boxes in RGB pixels; in thermal pixels where a thermal engine has no registration."""
-        boxes = self._letterbox(work).boxes_to_frame(candidates.xyxy)
-        if not self._thermal_alone:
-            return boxes
-        registration = work.pair.registration or self._manifest.registration
-        thermal = work.pair.thermal
-        assert thermal is not None
-        if registration is None:
-            work.notes.append("no registration: boxes are in pixels of the thermal frame")
-            return boxes
-        return registration.boxes_to_rgb(boxes, self._rgb_wh or registration.rgb_size_wh, thermal.size_wh)
-
-    def _letterbox(self, work: _Work) -> Letterbox:
-        """Where the RGB frame lies in the network's input; without one, where it would lie.
-
-        An engine that reads thermal alone gets the thermal frame as it is.
-        """
-        if self._thermal_alone:
-            assert work.pair.thermal is not None
-            frame_wh = work.pair.thermal.size_wh
-        else:
-            # While the RGB camera is lost, boxes stay in the pixels that it had.
-            frame_wh = self._rgb_wh or self._registration(work).rgb_size_wh
-        if frame_wh not in self._letterboxes:
-            self._letterboxes[frame_wh] = Letterbox.fit(frame_wh, self._input_wh)
-        return self._letterboxes[frame_wh]
-
-    def _registration(self, work: _Work) -> Registration:
-        """Where the thermal frame lies on the RGB frame; what is assumed of it is noted."""
-        if work.registration is None:
-            work.registration = self._choose_registration(work)
-        return work.registration
-
-    def _choose_registration(self, work: _Work) -> Registration:
-        pair, thermal, default = work.pair, work.pair.thermal, self._manifest.registration
-        assert thermal is not None
-        if self._thermal_alone:
-            return Registration.identity(thermal.size_wh, "the thermal frame itself")
-        if pair.registration is not None:
-            origin = pair.registration.origin
-            if origin.startswith("assumed") and not any(origin in note for note in pair.notes):
-                work.notes.append(f"registration {origin}")
-            return pair.registration
-        if default is not None:
-            depth = f", exact at {default.depth_m:g} m" if default.depth_m else ""
-            work.notes.append(f"registration assumed: the engine bundle's default{depth}")
-            return default
-        if self._rgb_wh in (None, thermal.size_wh):
-            work.notes.append("registration assumed: RGB and thermal frames share their pixels")
-            return Registration.identity(thermal.size_wh, "assumed: equal frame sizes")
-        raise ConfigError(
-            f"pair {pair.key!r}: no registration of thermal {thermal.size_wh} to RGB {self._rgb_wh} pixels. "
-            f"Give the source one, or put [registration] into the manifest of {self._manifest.name!r}."
-        )
-
-    def _open_runner(self) -> Runner:
-        if self._runner is None:
-            raise StateError(f"detector {self._manifest.name!r} is closed: load it again")
-        return self._runner
-
-
-@dataclass
-class _Work:
-    """One pair on its way: what was done to it so far, and what that took."""
-
-    pair: FramePair
-    clock: Clock
-    stage_ns: dict[str, int] = field(default_factory=dict)
-    engine_ns: dict[str, int] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    plane: ThermalPlane | None = None
-    laid: NDArray[np.uint8] | None = None
-    registration: Registration | None = None
-    rgb_candidates: Candidates | None = None
-    _last_ns: int = 0
-
-    def __post_init__(self) -> None:
-        self._last_ns = self.clock.now_ns()
-
-    def mark(self, stage: str) -> int:
-        """Books the time since the last mark on a stage, and returns it in nanoseconds."""
-        now_ns = self.clock.now_ns()
-        elapsed_ns = now_ns - self._last_ns
-        self.stage_ns[stage] = self.stage_ns.get(stage, 0) + elapsed_ns
-        self._last_ns = now_ns
-        return elapsed_ns
-
-
-class Recorder(Protocol):
-    """Takes what a run yields."""
-
-    def add(self, result: FrameResult, start_ns: int) -> None:
-        """Keeps one answer and when its processing began."""
-        ...
-
-    def drop(self, key: str, why: str) -> None:
-        """Keeps that a pair got no answer."""
-        ...
-
-
-class Pacer(Protocol):
-    """Says when the next pair may start."""
-
-    def wait(self) -> None:
-        """Returns when the next pair is due."""
-        ...
-
-
-def run_source(
-    detector: Detector,
-    source: Iterable[FramePair],
-    *,
-    recorder: Recorder | None = None,
-    clock: Clock | None = None,
-    pace: Pacer | None = None,
-    frames: int | None = None,
-    duration_ns: int | None = None,
-    on_bad: str = "raise",
-    force: Route | str | None = None,
-    on_result: Callable[[FramePair, FrameResult], None] | None = None,
-) -> int:
-    """Answers pair after pair until the source, the frame count or the time is at its end.
-
-    Arguments:
-        detector, source: what answers, and where pairs come from.
-        recorder: takes each result and each dropped pair.
-        clock: that of the run; the machine's by default.
-        pace: waits until the next pair is due; without one pairs follow back to back.
-        frames: at most so many answered pairs.
-        duration_ns: no pair starts later than this after the first.
-        on_bad: "raise", or "skip" to record a pair that cannot be read or answered and go on.
-        force: take this route for every pair.
-        on_result: called with each pair and its result; the run's clock stands still meanwhile.
-
-    Returns: the number of pairs answered.
-
-    Raises:
-        SourceError: a pair cannot be read or answered and `on_bad` is "raise".
-        ConfigError: `on_bad` is neither.
-    """
-    if on_bad not in ("raise", "skip"):
-        raise ConfigError(f"on_bad: expected 'raise' or 'skip', found {on_bad!r}")
-    clock = clock or MonotonicClock()
-    answered = fruitless = paused_ns = 0
-    first_ns: int | None = None
-    pairs: Iterator[FramePair] = iter(source)
-    while frames is None or answered < frames:
-        running_ns = 0 if first_ns is None else clock.now_ns() - paused_ns - first_ns
-        if duration_ns is not None and first_ns is not None and running_ns >= duration_ns:
-            break
-        if fruitless >= _FRUITLESS_PAIRS:
-            raise SourceError(f"{fruitless} pairs in a row gave no answer; the run was ended")
-        try:
-            pair = next(pairs, None)
-        except FrameError as error:
-            if on_bad == "raise":
-                raise
-            if recorder is not None:
-                recorder.drop(error.key, str(error))
-            fruitless += 1
-            continue
-        if pair is None:
-            break
-        if pace is not None:
-            pace.wait()
-        start_ns = clock.now_ns() - paused_ns
-        first_ns = start_ns if first_ns is None else first_ns
-        if duration_ns is not None and start_ns - first_ns >= duration_ns > 0:
-            break
-        try:
-            result = detector(pair, force=force)
-        except SourceError as error:
-            if on_bad == "raise":
-                raise
-            if recorder is not None:
-                recorder.drop(pair.key, str(error))
-            fruitless += 1
-            continue
-        answered, fruitless = answered + 1, 0
-        if recorder is not None:
-            recorder.add(result, start_ns)
-        if on_result is not None:
-            before_ns = clock.now_ns()
-            on_result(pair, result)
-            paused_ns += clock.now_ns() - before_ns
-    return answered
-
-
-def _input_wh(manifest: Manifest) -> tuple[int, int]:
-    """Width and height in pixels of the pictures that the graphs read; RGB and thermal share one grid."""
-    sizes = {size for size in (manifest.rgb_size_wh, manifest.thermal_size_wh) if size is not None}
-    if len(sizes) != 1:
-        raise ConfigError(
-            f"engine {manifest.name!r}: RGB and thermal inputs must have one size, found {sorted(sizes)}"
-        )
-    return sizes.pop()
 
 
 def _route(name: Route | str) -> Route:

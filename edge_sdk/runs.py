@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
+from typing import Protocol
 
 from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.devices import machine_facts
-from edge_sdk.errors import ConfigError
+from edge_sdk.errors import ConfigError, FrameError, SourceError
 from edge_sdk.frames import FramePair
 from edge_sdk.measurements import FrameResult, Route
-from edge_sdk.pipeline import Detector, run_source
+from edge_sdk.pipeline import Detector
 from edge_sdk.report.record import (
     ColdStart,
     EngineFacts,
@@ -29,11 +30,115 @@ from edge_sdk.scheduler import Pace
 from edge_sdk.sources import Source
 from edge_sdk.version import VERSION
 
-__all__ = ["RunPlan", "record_run"]
+__all__ = ["RunPlan", "record_run", "run_source"]
 
 NOT_ON_JETSON = "Not measured on Jetson: these times hold for the machine named here alone."
 NULL_ENGINE = "The null engine ran: nothing was inferred; times are those of the harness alone."
 NO_THERMAL_DEGREES = "Thermal frames are in counts of unknown unit: no degree is claimed."
+
+
+_FRUITLESS_PAIRS = 1000
+"""Pairs in a row without an answer that end a run: an endless source of bad pairs must not hang it."""
+
+
+class Recorder(Protocol):
+    """Takes what a run yields."""
+
+    def add(self, result: FrameResult, start_ns: int) -> None:
+        """Keeps one answer and when its processing began."""
+        ...
+
+    def drop(self, key: str, why: str) -> None:
+        """Keeps that a pair got no answer."""
+        ...
+
+
+class Pacer(Protocol):
+    """Says when the next pair may start."""
+
+    def wait(self) -> None:
+        """Returns when the next pair is due."""
+        ...
+
+
+def run_source(
+    detector: Detector,
+    source: Iterable[FramePair],
+    *,
+    recorder: Recorder | None = None,
+    clock: Clock | None = None,
+    pace: Pacer | None = None,
+    frames: int | None = None,
+    duration_ns: int | None = None,
+    on_bad: str = "raise",
+    force: Route | str | None = None,
+    on_result: Callable[[FramePair, FrameResult], None] | None = None,
+) -> int:
+    """Answers pair after pair until the source, the frame count or the time is at its end.
+
+    Arguments:
+        detector, source: what answers, and where pairs come from.
+        recorder: takes each result and each dropped pair.
+        clock: that of the run; the machine's by default.
+        pace: waits until the next pair is due; without one pairs follow back to back.
+        frames: at most so many answered pairs.
+        duration_ns: no pair starts later than this after the first.
+        on_bad: "raise", or "skip" to record a pair that cannot be read or answered and go on.
+        force: take this route for every pair.
+        on_result: called with each pair and its result; the run's clock stands still meanwhile.
+
+    Returns: the number of pairs answered.
+
+    Raises:
+        SourceError: a pair cannot be read or answered and `on_bad` is "raise".
+        ConfigError: `on_bad` is neither.
+    """
+    if on_bad not in ("raise", "skip"):
+        raise ConfigError(f"on_bad: expected 'raise' or 'skip', found {on_bad!r}")
+    clock = clock or MonotonicClock()
+    answered = fruitless = paused_ns = 0
+    first_ns: int | None = None
+    pairs: Iterator[FramePair] = iter(source)
+    while frames is None or answered < frames:
+        running_ns = 0 if first_ns is None else clock.now_ns() - paused_ns - first_ns
+        if duration_ns is not None and first_ns is not None and running_ns >= duration_ns:
+            break
+        if fruitless >= _FRUITLESS_PAIRS:
+            raise SourceError(f"{fruitless} pairs in a row gave no answer; the run was ended")
+        try:
+            pair = next(pairs, None)
+        except FrameError as error:
+            if on_bad == "raise":
+                raise
+            if recorder is not None:
+                recorder.drop(error.key, str(error))
+            fruitless += 1
+            continue
+        if pair is None:
+            break
+        if pace is not None:
+            pace.wait()
+        start_ns = clock.now_ns() - paused_ns
+        first_ns = start_ns if first_ns is None else first_ns
+        if duration_ns is not None and start_ns - first_ns >= duration_ns > 0:
+            break
+        try:
+            result = detector(pair, force=force)
+        except SourceError as error:
+            if on_bad == "raise":
+                raise
+            if recorder is not None:
+                recorder.drop(pair.key, str(error))
+            fruitless += 1
+            continue
+        answered, fruitless = answered + 1, 0
+        if recorder is not None:
+            recorder.add(result, start_ns)
+        if on_result is not None:
+            before_ns = clock.now_ns()
+            on_result(pair, result)
+            paused_ns += clock.now_ns() - before_ns
+    return answered
 
 
 @dataclass(frozen=True)

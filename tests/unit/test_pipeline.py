@@ -28,7 +28,8 @@ from edge_sdk.errors import (
 )
 from edge_sdk.frames import FramePair, Registration, RgbFrame, ThermalFrame, ThermalUnit
 from edge_sdk.measurements import FrameResult, Reason, Route
-from edge_sdk.pipeline import Detector, load, run_source
+from edge_sdk.pipeline import Detector, load
+from edge_sdk.runs import run_source
 from edge_sdk.scheduler import Pace
 
 SIZE_WH = (64, 48)
@@ -57,7 +58,7 @@ class SpyRunner(OnnxRunner):
 def spied(toy_fusion: Path) -> Iterator[tuple[Detector, SpyRunner]]:
     """A detector over the toy fusion bundle with its screening graph, and what its runner ran."""
     with spy_on(toy_fusion, **NO_AUDIT) as detector:
-        yield detector, detector._runner  # type: ignore[misc]
+        yield detector, detector._stages.runner  # type: ignore[misc]
 
 
 @pytest.fixture(scope="module")
@@ -330,7 +331,7 @@ def test_audits_compare_rgb_with_fusion(toy_plain: Path) -> None:
         assert (result.route, result.reason) == (Route.FUSE, Reason.AUDIT)
         assert {found.class_name for found in result.detections} == {"bright", "hot"}
         assert result.signals.rgb_confidence is not None
-        assert detector._runner.take()[-2:] == ["rgb", "fuse"]  # type: ignore[union-attr]
+        assert detector._stages.runner.take()[-2:] == ["rgb", "fuse"]  # type: ignore[union-attr]
         stats = detector.stats()
         assert (stats.audits, stats.audit_misses) == (3, 1)
 
@@ -608,7 +609,7 @@ def test_a_detector_that_cannot_be_made_leaves_no_engine_open(
         raise MemoryError
 
     monkeypatch.setattr(OnnxRunner, "close", close)
-    monkeypatch.setattr("edge_sdk.pipeline.HostPool", broken)
+    monkeypatch.setattr("edge_sdk.stages.HostPool", broken)
     with pytest.raises(MemoryError):
         load(str(toy_fusion), device="cpu", threads=1)
     assert len(closed) == 1

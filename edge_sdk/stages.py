@@ -1,0 +1,258 @@
+"""The stages of one pair: laid into the engine's memory, run, read.
+
+`Stages` holds everything that is allocated once for a detector; `Work` is one pair on its way.
+Which stages a pair passes is the pipeline's to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_sdk.buffers import BufferSpec, HostPool
+from edge_sdk.clock import Clock
+from edge_sdk.detections import BoxTemperatures, Detections
+from edge_sdk.engine.inputs import GraphInputs
+from edge_sdk.engine.manifest import FEATURES, SCREEN_GRAPH, Manifest
+from edge_sdk.engine.runner import Runner
+from edge_sdk.errors import ConfigError, InferenceError, StateError
+from edge_sdk.frames import FramePair, Registration, ThermalPlane
+from edge_sdk.postprocess import Candidates, decode, temperatures
+from edge_sdk.preprocess import Letterbox, rgb_into, thermal_into
+
+__all__ = ["Stages", "Work"]
+
+
+@dataclass
+class Work:
+    """One pair on its way: what was done to it so far, and what that took."""
+
+    pair: FramePair
+    clock: Clock
+    stage_ns: dict[str, int] = field(default_factory=dict)
+    engine_ns: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    plane: ThermalPlane | None = None
+    laid: NDArray[np.uint8] | None = None
+    registration: Registration | None = None
+    rgb_candidates: Candidates | None = None
+    _last_ns: int = 0
+
+    def __post_init__(self) -> None:
+        self._last_ns = self.clock.now_ns()
+
+    def mark(self, stage: str) -> int:
+        """Books the time since the last mark on a stage, and returns it in nanoseconds."""
+        now_ns = self.clock.now_ns()
+        elapsed_ns = now_ns - self._last_ns
+        self.stage_ns[stage] = self.stage_ns.get(stage, 0) + elapsed_ns
+        self._last_ns = now_ns
+        return elapsed_ns
+
+
+class Stages:
+    """Lays pictures, runs graphs and reads their outputs, on memory that is allocated once.
+
+    Arguments:
+        manifest: of the bundle.
+        runner: runs its graphs; closed with the stages.
+
+    Raises:
+        ConfigError: RGB and thermal inputs differ in size.
+    """
+
+    def __init__(self, manifest: Manifest, runner: Runner) -> None:
+        self._manifest = manifest
+        self._runner: Runner | None = runner
+        graphs = self._manifest.graphs
+        self._inputs = {name: GraphInputs(spec, partial(runner.array, name)) for name, spec in graphs.items()}
+        # Features stay where they are: only graphs read them.
+        self._outputs = {
+            name: {
+                spec.meaning: runner.array(name, spec.name)
+                for spec in graph.outputs
+                if spec.meaning != FEATURES
+            }
+            for name, graph in graphs.items()
+        }
+        self._input_wh = width, height = _input_wh(self._manifest)
+        self._pool = HostPool(
+            [
+                BufferSpec("raw thermal", (height, width), "uint16"),
+                BufferSpec("difference", (height, width), "int64"),
+            ]
+        )
+        self._raw = self._pool.lease("raw thermal")
+        self._scratch = self._pool.lease("difference")
+        self._letterboxes: dict[tuple[int, int], Letterbox] = {}
+        self._rgb_wh: tuple[int, int] | None = None  # of the last RGB frame seen
+        self._thermal_alone = all(graph.reads == {"thermal"} for graph in graphs.values())
+
+    @property
+    def runner(self) -> Runner:
+        """What runs the graphs.
+
+        Raises:
+            StateError: the stages are closed.
+        """
+        if self._runner is None:
+            raise StateError(f"detector {self._manifest.name!r} is closed: load it again")
+        return self._runner
+
+    @property
+    def has_screen(self) -> bool:
+        """Whether the bundle has a screening graph."""
+        return SCREEN_GRAPH in self._inputs
+
+    def see(self, rgb_wh: tuple[int, int] | None) -> None:
+        """Remembers the size of the last RGB frame: boxes stay in its pixels while the camera is lost."""
+        self._rgb_wh = rgb_wh
+
+    def pictures(self, graph: str) -> frozenset[str]:
+        """Returns what a graph reads: "rgb", "thermal" or both."""
+        return frozenset(self._inputs[graph].meanings)
+
+    def screen_score(self) -> float:
+        """Returns the screening graph's last output as a probability."""
+        logit = float(self._outputs[SCREEN_GRAPH]["screen"].flat[0])
+        return float(1.0 / (1.0 + np.exp(-np.clip(logit, -60, 60))))
+
+    def close(self) -> None:
+        """Gives the engine and all memory back. A second call does nothing."""
+        if self._runner is not None:
+            self._raw.release()
+            self._scratch.release()
+            self._pool.close()
+            self._inputs, self._outputs = {}, {}
+            self._runner.close()
+            self._runner = None
+
+    def lay_rgb(self, work: Work, graph: str) -> None:
+        assert work.pair.rgb is not None
+        image = work.pair.rgb.image
+        rgb_into(image, self._letterbox(work), self._inputs[graph].picture("rgb"))
+        work.mark("preprocess")
+
+    def lay_thermal(self, work: Work, graph: str) -> ThermalPlane:
+        """Lays the thermal frame once; a graph whose input is other memory gets a copy."""
+        picture = self._inputs[graph].picture("thermal")
+        if work.plane is None:
+            assert work.pair.thermal is not None
+            work.plane = thermal_into(
+                work.pair.thermal,
+                self._registration(work),
+                self._letterbox(work),
+                self._manifest.radiometry,
+                self._raw.array,
+                picture,
+                self._scratch.array,
+            )
+            work.laid = picture
+        elif work.laid is not None and not np.may_share_memory(picture, work.laid):
+            np.copyto(picture, work.laid)
+        work.mark("preprocess")
+        return work.plane
+
+    def run_rgb(self, work: Work) -> None:
+        if "rgb" not in work.engine_ns:
+            self.lay_rgb(work, "rgb")
+            self.run(work, "rgb")
+
+    def run(self, work: Work, graph: str) -> None:
+        self._inputs[graph].commit()
+        work.mark("buffers")
+        self.runner.run(graph)
+        work.engine_ns[graph] = work.mark("engine")
+
+    def decode(self, work: Work, graph: str) -> Candidates:
+        outputs = self._outputs[graph]
+        for meaning, array in outputs.items():
+            if np.isnan(array.min()):
+                raise InferenceError(graph, self.runner.provider, f"output that means {meaning!r} holds NaN")
+        found = decode(self._manifest.decode, graph, self._manifest.class_names, outputs)
+        work.mark("postprocess")
+        return found
+
+    def read(self, work: Work, candidates: Candidates) -> Detections:
+        """Turns candidates into detections in RGB pixels, with the heat under each box."""
+        heat: tuple[BoxTemperatures | None, ...] = ()
+        if work.plane is not None and work.pair.thermal is not None:
+            heat = temperatures(work.pair.thermal, work.plane, candidates.xyxy)
+        detections = Detections(
+            self._boxes(work, candidates),
+            candidates.scores,
+            candidates.class_ids,
+            self._manifest.class_names,
+            heat,
+        )
+        work.mark("postprocess")
+        return detections
+
+    def _boxes(self, work: Work, candidates: Candidates) -> NDArray[np.float32]:
+        """Boxes in RGB pixels; in thermal pixels where a thermal engine has no registration."""
+        boxes = self._letterbox(work).boxes_to_frame(candidates.xyxy)
+        if not self._thermal_alone:
+            return boxes
+        registration = work.pair.registration or self._manifest.registration
+        thermal = work.pair.thermal
+        assert thermal is not None
+        if registration is None:
+            work.notes.append("no registration: boxes are in pixels of the thermal frame")
+            return boxes
+        return registration.boxes_to_rgb(boxes, self._rgb_wh or registration.rgb_size_wh, thermal.size_wh)
+
+    def _letterbox(self, work: Work) -> Letterbox:
+        """Where the RGB frame lies in the network's input; without one, where it would lie.
+
+        An engine that reads thermal alone gets the thermal frame as it is.
+        """
+        if self._thermal_alone:
+            assert work.pair.thermal is not None
+            frame_wh = work.pair.thermal.size_wh
+        else:
+            # While the RGB camera is lost, boxes stay in the pixels that it had.
+            frame_wh = self._rgb_wh or self._registration(work).rgb_size_wh
+        if frame_wh not in self._letterboxes:
+            self._letterboxes[frame_wh] = Letterbox.fit(frame_wh, self._input_wh)
+        return self._letterboxes[frame_wh]
+
+    def _registration(self, work: Work) -> Registration:
+        """Where the thermal frame lies on the RGB frame; what is assumed of it is noted."""
+        if work.registration is None:
+            work.registration = self._choose_registration(work)
+        return work.registration
+
+    def _choose_registration(self, work: Work) -> Registration:
+        pair, thermal, default = work.pair, work.pair.thermal, self._manifest.registration
+        assert thermal is not None
+        if self._thermal_alone:
+            return Registration.identity(thermal.size_wh, "the thermal frame itself")
+        if pair.registration is not None:
+            origin = pair.registration.origin
+            if origin.startswith("assumed") and not any(origin in note for note in pair.notes):
+                work.notes.append(f"registration {origin}")
+            return pair.registration
+        if default is not None:
+            depth = f", exact at {default.depth_m:g} m" if default.depth_m else ""
+            work.notes.append(f"registration assumed: the engine bundle's default{depth}")
+            return default
+        if self._rgb_wh in (None, thermal.size_wh):
+            work.notes.append("registration assumed: RGB and thermal frames share their pixels")
+            return Registration.identity(thermal.size_wh, "assumed: equal frame sizes")
+        raise ConfigError(
+            f"pair {pair.key!r}: no registration of thermal {thermal.size_wh} to RGB {self._rgb_wh} pixels. "
+            f"Give the source one, or put [registration] into the manifest of {self._manifest.name!r}."
+        )
+
+
+def _input_wh(manifest: Manifest) -> tuple[int, int]:
+    """Width and height in pixels of the pictures that the graphs read; RGB and thermal share one grid."""
+    sizes = {size for size in (manifest.rgb_size_wh, manifest.thermal_size_wh) if size is not None}
+    if len(sizes) != 1:
+        raise ConfigError(
+            f"engine {manifest.name!r}: RGB and thermal inputs must have one size, found {sorted(sizes)}"
+        )
+    return sizes.pop()
