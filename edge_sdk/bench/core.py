@@ -68,10 +68,6 @@ def run_core(
         step: called with the name of each part as it begins.
     """
     report = BenchReport()
-    step("start-up")
-    _start_up(report, engine, clip.uri)
-    step("harness")
-    _harness(report, engine, clip)
     with (
         load(engine, device="cpu", threads=threads) as detector,
         load(engine, device="cpu", precision="fp32", threads=threads) as fp32,
@@ -80,6 +76,10 @@ def run_core(
             f"{detector.provider}, {detector.choice.threads} threads, {clip.uri}, "
             f"{len(clip.pairs)} frames x {repeats} turns"
         )
+        step("start-up")
+        _start_up(report, engine, clip.uri)
+        step("harness")
+        _harness(report, engine, clip)
         step("gated against always fused")
         routes = _gated(report, detector, clip, repeats, where)
         step("pipeline against bare session.run")
