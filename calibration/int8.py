@@ -174,11 +174,11 @@ def check_form(model: onnx.ModelProto) -> None:
         zero = graph.constants[node.input[2]]
         if zero.dtype != np.int8 or np.any(zero != 0):
             raise ConfigError(
-                f"{node.name}: zero point must be int8 0, found {zero.dtype} {zero.ravel()[:1]}"
+                f"{node.output[0]}: zero point must be int8 0, found {zero.dtype} {zero.ravel()[:1]}"
             )
         stored = graph.constants.get(node.input[0])
         if node.op_type == "DequantizeLinear" and stored is not None and stored.dtype != np.int8:
-            raise ConfigError(f"{node.name}: DequantizeLinear of {stored.dtype}, expected int8")
+            raise ConfigError(f"{node.output[0]}: DequantizeLinear of {stored.dtype}, expected int8")
 
 
 def _tail(graph: _Graph) -> set[str]:
@@ -248,13 +248,11 @@ def _insert_pairs(model: onnx.ModelProto, chosen: set[str], ranges: Mapping[str,
         scale = np.float32(ranges[tensor] / _LEVELS)
         for _ in range(count):
             scale = np.nextafter(scale, np.float32(np.inf), dtype=np.float32)
-        name = tensor + (f"_{count}" if count else "")
+        name = tensor + (f".{count}" if count else "")
         _add_constant(model, f"{name}_s", np.asarray(scale, np.float32))
         arguments = [f"{name}_s", "int8_zero"]
-        nodes.append(helper.make_node("QuantizeLinear", [tensor, *arguments], [f"{name}_q"], f"{name}_Q"))
-        nodes.append(
-            helper.make_node("DequantizeLinear", [f"{name}_q", *arguments], [f"{name}_d"], f"{name}_D")
-        )
+        nodes.append(helper.make_node("QuantizeLinear", [tensor, *arguments], [f"{name}_q"]))
+        nodes.append(helper.make_node("DequantizeLinear", [f"{name}_q", *arguments], [f"{name}_d"]))
         return f"{name}_d"
 
     for node in list(model.graph.node):
@@ -286,7 +284,7 @@ def _quantise_weight(
     _add_constant(model, f"{name}_s", scale)
     _add_constant(model, zeros, np.zeros(len(scale), np.int8))
     inputs = [f"{name}_q", f"{name}_s", zeros]
-    nodes.append(helper.make_node("DequantizeLinear", inputs, [f"{name}_d"], f"{name}_dq", axis=0))
+    nodes.append(helper.make_node("DequantizeLinear", inputs, [f"{name}_d"], axis=0))
     return f"{name}_d"
 
 

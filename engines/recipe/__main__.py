@@ -1,7 +1,8 @@
-"""`python -m engines.recipe all`: from rendered data to the finished bundle, step by step.
+"""`python -m engines.recipe all`: from nothing to the finished bundle, step by step.
 
-The data comes from `python -m engines.recipe.render dataset`. Each step can be run alone; each
-writes into the build folder, and a training that was interrupted goes on where it stopped.
+Renders what is missing of the data, trains, exports, quantises, calibrates the gate, evaluates and
+writes the bundle. Each step can be run alone (`python -m engines.recipe.<step> --help`). What was
+interrupted goes on where it stopped: rendered pairs are kept, and a training has its checkpoint.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ import shutil
 from pathlib import Path
 
 from engines.recipe import bundle, evaluate, export, gate, quantise
+from engines.recipe.render import __main__ as render
 from engines.recipe.train import __main__ as train
+
+WORLDS = {"train": "0:390", "val": "10000:10060", "test": "20000:20060"}
+"""Seeds of the worlds of each split; a world gives about three pairs under as many lights."""
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Reads the command line and runs the steps."""
     parser = argparse.ArgumentParser(prog="python -m engines.recipe", description=__doc__)
-    parser.add_argument("step", choices=("all", "after-training"))
+    parser.add_argument("step", choices=("all", "after-training"), help="what to run")
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder with train/, val/ and test/")
     parser.add_argument("--build", type=Path, default=Path("build/engine"))
     parser.add_argument("--out", type=Path, default=Path("engines/substation-rgbt"))
@@ -26,6 +31,8 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     data, build = str(options.data), str(options.build)
     if options.step == "all":
+        for split, worlds in WORLDS.items():
+            render.main(["dataset", "--out", data, "--split", split, "--worlds", worlds])
         epochs = ["--epochs", str(options.epochs), "--seed", str(options.seed)]
         train.main(["--data", data, "--out", f"{build}/training", *epochs])
     export.main(["--checkpoint", f"{build}/training/checkpoint.pt", "--out", f"{build}/fp32"])

@@ -39,6 +39,10 @@ HOT_DELTA_K = 5.0
 _SCREEN_MARGIN = 0.5
 """Taken off the screen's threshold, in logits."""
 
+_SURE_FIRE_SHARE = 0.05
+"""Share of frames without a hot spot on which the plain rise in kelvin may fire: it stands in for a
+screen that fails, and a scene's own contrast (sky, sun, people) is of the same size as a hot spot's."""
+
 _RGB_CLASSES = tuple(CLASSES.index(name) for name in ("insulator", "corrosion", "person"))
 
 Calibration = dict[str, dict[str, tuple[float, float]]]
@@ -79,6 +83,7 @@ def calibrate(folder: Path, data: Path) -> dict[str, Any]:
         "rgb_confidence_min": default.rgb_confidence_min,
         "confidence_rule": rule.rule,
         "screen_score_min": round(screen, 5),
+        "hot_delta_k": screen_found["kelvin_rise"]["threshold_k"],
     }
     if darkness:
         gate |= {"dark_below": darkness[0], "dark_above": darkness[1]}
@@ -86,7 +91,8 @@ def calibrate(folder: Path, data: Path) -> dict[str, Any]:
     gate["calibrated_how"] = (
         f"{len(pairs)} rendered validation pairs, INT8: scores by Platt scaling; rule with the best AUC for "
         f"'fusion would not better RGB'; screen for {SCREEN_RECALL_MIN:.1%} recall of frames with a hot spot "
-        f"of {HOT_DELTA_K:.0f} K or more, less {_SCREEN_MARGIN} logits; dark where thermal loses at most "
+        f"of {HOT_DELTA_K:.0f} K or more, less {_SCREEN_MARGIN} logits; rise in kelvin where "
+        f"{_SURE_FIRE_SHARE:.0%} of frames without a hot spot reach it; dark where thermal loses at most "
         "0.01 F1 to fuse"
     )
     return {
@@ -159,8 +165,7 @@ def _screen(runner: Runner, pairs: Sequence[Pair], crops: Sequence[Crop]) -> tup
     none = np.array([pair.hottest_delta_k == 0 for pair in pairs])
     threshold = threshold_for_recall(logits[hot], SCREEN_RECALL_MIN, _SCREEN_MARGIN)
     rise_k = np.array([hot_delta_counts(pair.thermal) for pair in pairs]) * KELVIN_PER_CENTIKELVIN
-    plain = threshold_for_recall(rise_k[hot], SCREEN_RECALL_MIN)
-    default_k = GateConfig().hot_delta_k
+    sure_k = float(np.quantile(rise_k[none], 1 - _SURE_FIRE_SHARE))
     score = 1 / (1 + np.exp(-threshold))
     return float(score), {
         "frames_with_hot_spot": int(hot.sum()),
@@ -168,14 +173,11 @@ def _screen(runner: Runner, pairs: Sequence[Pair], crops: Sequence[Crop]) -> tup
         "recall": round(float((logits[hot] >= threshold).mean()), 4),
         "fires_without_hot_spot": round(float((logits[none] >= threshold).mean()), 4),
         "area_under_curve": round(area_under_curve(logits[hot | none], hot[hot | none]), 4),
-        "kelvin_rise_at_default": {
-            "threshold_k": default_k,
-            "recall": round(float((rise_k[hot] >= default_k).mean()), 4),
-            "fires_without_hot_spot": round(float((rise_k[none] >= default_k).mean()), 4),
-        },
-        "kelvin_rise_alone": {
-            "threshold_k": round(plain, 2),
-            "fires_without_hot_spot": round(float((rise_k[none] >= plain).mean()), 4),
+        "kelvin_rise": {
+            "threshold_k": round(sure_k, 1),
+            "recall": round(float((rise_k[hot] >= sure_k).mean()), 4),
+            "fires_without_hot_spot": round(float((rise_k[none] >= sure_k).mean()), 4),
+            "area_under_curve": round(area_under_curve(rise_k[hot | none], hot[hot | none]), 4),
         },
     }
 

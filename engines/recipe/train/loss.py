@@ -24,6 +24,8 @@ _RADIUS_CELLS = 1.5
 _LEAST_QUALITY = 0.3
 """An answering cell's score is taught at least this, however poor its box still is."""
 
+_CELLS_OF_AN_OBJECT = 9
+_LARGEST_WEIGHT = 4.0
 _BOX_WEIGHT = 1.5
 _SCREEN_BLOCK_PX = 16
 _SCREEN_HOT_WEIGHT = 4.0
@@ -36,7 +38,8 @@ class Targets:
 
     Attributes:
         positive: bool [classes, cells].
-        counted: float32 [classes, cells], 0 in ignored regions.
+        counted: float32 [classes, cells], 0 in ignored regions, up to `_LARGEST_WEIGHT` on the few
+            cells of a small object: it counts like one that many cells answer for.
         boxes: float32 [4, cells], distances to the edges in strides, valid where `has_box`.
         has_box: bool [cells].
     """
@@ -83,7 +86,7 @@ def assign(labels: Labels, route: str, grid_hw: tuple[int, int]) -> Targets:
         mine = inside & near
         mine[np.argmin((x - centre_x) ** 2 + (y - centre_y) ** 2)] = True
         positive[labels.class_ids[index], mine] = True
-        counted[labels.class_ids[index], mine] = 1
+        counted[labels.class_ids[index], mine] = min(_CELLS_OF_AN_OBJECT / int(mine.sum()), _LARGEST_WEIGHT)
         edges = np.stack((x - left, y - top, right - x, bottom - y)) / STRIDE_PX
         boxes[:, mine] = edges[:, mine]
         has_box |= mine
@@ -121,9 +124,9 @@ def detection_loss(
     probability = logits.sigmoid()
     weight = (goal - probability).abs().square() * counted
     cross_entropy = functional.binary_cross_entropy_with_logits(logits, goal, reduction="none")
-    answering = max(int(positive.sum()), 1)
-    score_loss = (cross_entropy * weight).sum() / answering
-    box_loss = (1 - giou).sum() / max(int(has_box.sum()), 1)
+    worth = (counted * positive).amax(dim=1)[has_box]
+    score_loss = (cross_entropy * weight).sum() / (counted * positive).sum().clamp(min=1)
+    box_loss = ((1 - giou) * worth).sum() / worth.sum().clamp(min=1)
     return score_loss, _BOX_WEIGHT * box_loss
 
 
