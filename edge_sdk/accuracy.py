@@ -4,13 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_sdk.detections import Detections, box_iou
+from edge_sdk.detections import box_iou
 
-__all__ = ["Scored", "Truth", "average_precision", "match", "mean_average_precision"]
+__all__ = ["Found", "Scored", "Truth", "average_precision", "match", "mean_average_precision"]
+
+
+class Found(Protocol):
+    """What was found in one frame: `Detections`, or the candidates before them."""
+
+    @property
+    def xyxy(self) -> NDArray[np.float32]:
+        """Boxes [n, 4]."""
+        ...
+
+    @property
+    def scores(self) -> NDArray[np.float32]:
+        """Scores [n]."""
+        ...
+
+    @property
+    def class_ids(self) -> NDArray[np.int64]:
+        """Classes [n]."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +63,7 @@ class Scored:
     objects: int
 
 
-def match(found: Sequence[Detections], truth: Sequence[Truth], class_id: int, iou_min: float = 0.5) -> Scored:
+def match(found: Sequence[Found], truth: Sequence[Truth], class_id: int, iou_min: float = 0.5) -> Scored:
     """Matches detections to objects, the surest detection first, one object a detection.
 
     Arguments:
@@ -89,7 +109,7 @@ def average_precision(scored: Scored) -> float | None:
 
 
 def mean_average_precision(
-    found: Sequence[Detections], truth: Sequence[Truth], class_names: Sequence[str], iou_min: float = 0.5
+    found: Sequence[Found], truth: Sequence[Truth], class_names: Sequence[str], iou_min: float = 0.5
 ) -> tuple[float | None, dict[str, float | None]]:
     """Averages the precision over the classes that occur.
 
