@@ -14,6 +14,7 @@ from pathlib import Path
 from engines.recipe import bundle, evaluate, export, gate, quantise
 from engines.recipe.render import __main__ as render
 from engines.recipe.train import __main__ as train
+from engines.recipe.train import screen
 
 WORLDS = {"train": "0:390", "val": "10000:10060", "test": "20000:20060"}
 """Seeds of the worlds of each split; a world gives about three pairs under as many lights."""
@@ -35,7 +36,8 @@ def main(arguments: list[str] | None = None) -> None:
             render.main(["dataset", "--out", data, "--split", split, "--worlds", worlds])
         epochs = ["--epochs", str(options.epochs), "--seed", str(options.seed)]
         train.main(["--data", data, "--out", f"{build}/training", *epochs])
-    export.main(["--checkpoint", f"{build}/training/checkpoint.pt", "--out", f"{build}/fp32"])
+        screen.main(["--data", data, "--out", f"{build}/training"])
+    export.main(["--training", f"{build}/training", "--out", f"{build}/fp32"])
     shutil.copyfile(options.build / "training" / "history.json", options.build / "history.json")
     quantise.main(["--build", build, "--data", data])
     gate.main(["--build", build, "--data", f"{data}/val"])

@@ -1,6 +1,6 @@
 """Writes the trained network as four fp32 ONNX graphs: `rgb`, `fuse`, `thermal`, `screen`.
 
-    python -m engines.recipe.export --checkpoint runs/substation-rgbt/checkpoint.pt --out build/fp32
+    python -m engines.recipe.export --training runs/substation-rgbt --out build/fp32
 
 Every shape is fixed, images come in as uint8 NHWC, and conversion, normalisation and layout are
 inside (a cast first: TensorRT takes 8-bit images at its edge only). Decode and suppression stay outside.
@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from engines.recipe.train.fit import load_checkpoint
-from engines.recipe.train.net import FEATURE_CHANNELS, GRID_HW, INPUT_WH, Detector, ScreenNet, fold_norms
+from engines.recipe.train.net import FEATURE_CHANNELS, GRID_HW, INPUT_WH, Detector, fold_norms
+from engines.recipe.train.screen import load_screen
 
 __all__ = ["FEATURES", "GRAPH_NAMES", "OPSET", "export_graphs"]
 
@@ -66,18 +67,17 @@ class _Graph:
     outputs: tuple[str, ...]
 
 
-def export_graphs(checkpoint: Path, out: Path) -> None:
+def export_graphs(training: Path, out: Path) -> None:
     """Writes `out/rgb.onnx`, `fuse.onnx`, `thermal.onnx` and `screen.onnx`, checked by ONNX itself.
 
     Arguments:
-        checkpoint: as `engines.recipe.train` writes it; its averaged weights are used.
+        training: folder with `checkpoint.pt` (its averaged weights are used) and `screen.pt`.
         out: folder, made where it is missing.
     """
-    nets = load_checkpoint(checkpoint)
-    fold_norms(nets)
-    detector, screen = nets["detector"], nets["screen"]
-    assert isinstance(detector, Detector)
-    assert isinstance(screen, ScreenNet)
+    detector = load_checkpoint(training / "checkpoint.pt")
+    screen = load_screen(training / "screen.pt")
+    fold_norms(detector)
+    fold_norms(screen)
     width, height = INPUT_WH
     rgb = torch.zeros((1, height, width, 3), dtype=torch.uint8)
     thermal = torch.zeros((1, height, width, 1), dtype=torch.uint8)
@@ -143,10 +143,10 @@ def _shorten_names(model: onnx.ModelProto) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Reads the command line and exports."""
     parser = argparse.ArgumentParser(prog="python -m engines.recipe.export", description=__doc__)
-    parser.add_argument("--checkpoint", type=Path, required=True)
+    parser.add_argument("--training", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args(arguments)
-    export_graphs(options.checkpoint, options.out)
+    export_graphs(options.training, options.out)
 
 
 if __name__ == "__main__":

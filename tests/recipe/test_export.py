@@ -19,7 +19,8 @@ from engines.recipe.export import FEATURES, GRAPH_NAMES, export_graphs
 from engines.recipe.quantise import INT8_GRAPHS
 from engines.recipe.routes import Runner
 from engines.recipe.train.data import Crop, Labels
-from engines.recipe.train.net import CLASSES, GRID_HW, Detector, ScreenNet, fold_norms
+from engines.recipe.train.net import CLASSES, GRID_HW, Detector, fold_norms
+from engines.recipe.train.screen import ScreenNet
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +28,11 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A build folder with all graphs in fp32 and INT8."""
     folder = tmp_path_factory.mktemp("build")
     torch.manual_seed(0)
-    nets = torch.nn.ModuleDict({"detector": Detector(), "screen": ScreenNet()})
-    fold_norms(nets["detector"].rgb_trunk)
-    torch.save({"averaged": nets.state_dict()}, folder / "checkpoint.pt")
-    export_graphs(folder / "checkpoint.pt", folder / "fp32")
+    detector = Detector()
+    fold_norms(detector.rgb_trunk)
+    torch.save({"averaged": detector.state_dict()}, folder / "checkpoint.pt")
+    torch.save(ScreenNet().state_dict(), folder / "screen.pt")
+    export_graphs(folder, folder / "fp32")
     random = np.random.default_rng(0)
     feeds = {
         "rgb": {"rgb": random.integers(0, 255, (1, 256, 320, 3)).astype(np.uint8)},

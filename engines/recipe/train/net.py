@@ -32,8 +32,9 @@ __all__ = [
     "INPUT_WH",
     "STRIDE_PX",
     "Detector",
-    "ScreenNet",
+    "conv_bn",
     "fold_norms",
+    "one_channel",
 ]
 
 CLASSES = ("insulator", "hotspot", "corrosion", "person")
@@ -243,15 +244,10 @@ class Head(nn.Module):
         return scores, boxes
 
 
-def _one_channel(thermal: Tensor) -> Tensor:
+def one_channel(thermal: Tensor) -> Tensor:
     """Thermal images, uint8 [b, h, w, 1], to float [b, 1, h, w]: nothing moves, so no transposition."""
     batch, height, width, _ = thermal.shape
     return thermal.float().reshape(batch, 1, height, width)
-
-
-def _centred(mapped: Tensor) -> Tensor:
-    """Mapped heat, 0 - 255, to the network's range: a frame's median (90) becomes 0."""
-    return mapped * (1 / 64) - 90 / 64
 
 
 class Detector(nn.Module):
@@ -274,39 +270,9 @@ class Detector(nn.Module):
 
     def thermal_features(self, thermal: Tensor) -> Tensor:
         """Mapped thermal images, uint8 [b, 256, 320, 1], to features. The frame's median (90) is 0."""
-        image = _centred(_one_channel(thermal))
+        image = one_channel(thermal) * (1 / 64) - 90 / 64
         features: Tensor = self.thermal_neck(*self.thermal_trunk(image))
         return features
-
-
-class ScreenNet(nn.Module):
-    """Says cheaply whether a thermal frame may hold a hot spot: one logit, the maximum of a small map.
-
-    It reads the hottest and the mean value of each 4x4 block, so that a spot of one pixel still counts.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.hottest = nn.MaxPool2d(4)
-        self.mean = nn.AvgPool2d(4)
-        self.body = nn.Sequential(
-            conv_bn(2, 8, 3, 2), nn.ReLU(),
-            conv_bn(8, 16, 3), nn.ReLU(),
-            conv_bn(16, 24, 3, 2), nn.ReLU(),
-            conv_bn(24, 24, 3), nn.ReLU(),
-            nn.Conv2d(24, 1, 1),
-        )  # fmt: skip
-        nn.init.constant_(self.body[-1].bias, -math.log((1 - _PRIOR) / _PRIOR))
-
-    def heat_map(self, thermal: Tensor) -> Tensor:
-        """Logits [b, 1, 16, 20]: is a hot spot in this block of 16x16 pixels."""
-        image = _one_channel(thermal)
-        blocks = torch.cat((self.hottest(image), self.mean(image)), dim=1)
-        out: Tensor = self.body(_centred(blocks))
-        return out
-
-    def forward(self, thermal: Tensor) -> Tensor:
-        return self.heat_map(thermal).amax(dim=(2, 3))
 
 
 def fold_norms(module: nn.Module) -> None:
