@@ -547,7 +547,7 @@ def test_steady_state_allocates_nothing_the_size_of_a_frame(
     big_detector.reset()
     for frame in frames:
         assert big_detector(frame).route is route
-    smallest = 320 * 256  # the thermal input: uint8 [256, 320]
+    smallest = 320 * 256 * 2  # the thermal frame: uint16 [256, 320]
     tracemalloc.start()
     try:
         for index in range(50):
