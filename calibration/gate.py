@@ -56,16 +56,16 @@ class RuleChoice:
     """Which rule condenses a frame's RGB scores best.
 
     Attributes:
-        rule: the best one.
+        rule: the one that saves most.
+        kept_shares: rule -> share of frames that stay RGB at the threshold, 0 - 1.
+        losses_f1: rule -> mean F1 over all frames that is lost by leaving those frames to RGB.
         curve_areas: rule -> how well it tells frames that fusion does not better (0.5 is chance, 1 perfect).
-        kept_share: share of frames that stay RGB at the threshold.
-        gain_left: mean F1 that fusion would have added on those frames.
     """
 
     rule: str
+    kept_shares: Mapping[str, float]
+    losses_f1: Mapping[str, float]
     curve_areas: Mapping[str, float]
-    kept_share: float
-    gain_left: float
 
 
 def fit_scores(logits: NDArray[np.float32], right: NDArray[np.bool_]) -> tuple[float, float]:
@@ -130,22 +130,25 @@ def choose_rule(
     alone: Sequence[FrameCounts],
     fused: Sequence[FrameCounts],
     threshold: float,
+    loss_max: float = 0.005,
 ) -> RuleChoice:
-    """Chooses how a frame's RGB scores become one confidence.
+    """Chooses how a frame's RGB scores become one confidence: the rule that saves most at a small loss.
 
     Arguments:
         scores: calibrated scores of each frame's reported RGB detections.
         alone, fused: what RGB and fusion got right there, over the classes that RGB can see.
         threshold: confidence from which a frame stays RGB.
+        loss_max: mean F1 over all frames that may be lost.
     """
     gain = np.array([b.quality - a.quality for a, b in zip(alone, fused, strict=True)])
     signals = {rule: np.array([frame_confidence(own, rule) for own in scores]) for rule in CONFIDENCE_RULES}
+    kept = {rule: signal >= threshold for rule, signal in signals.items()}
+    shares = {rule: round(float(chosen.mean()), 4) for rule, chosen in kept.items()}
+    losses = {rule: round(float((gain * chosen).mean()), 4) for rule, chosen in kept.items()}
     areas = {rule: round(area_under_curve(signal, gain <= 0), 4) for rule, signal in signals.items()}
-    rule = max(areas, key=lambda name: areas[name])
-    kept = signals[rule] >= threshold
-    return RuleChoice(
-        rule, areas, round(float(kept.mean()), 4), round(float(gain[kept].mean()) if kept.any() else 0.0, 4)
-    )
+    sound = [rule for rule in CONFIDENCE_RULES if losses[rule] <= loss_max]
+    best = max(sound, key=lambda rule: shares[rule]) if sound else min(losses, key=lambda rule: losses[rule])
+    return RuleChoice(best, shares, losses, areas)
 
 
 def choose_darkness(
@@ -157,21 +160,25 @@ def choose_darkness(
 ) -> tuple[float, float] | None:
     """Finds the luminance below which one stream alone does as well as fusion.
 
+    Every frame below the threshold earns `loss_max` less the F1 that it loses; the threshold is
+    where they have earned most, so bright frames cannot hide behind many dark ones.
+
     Arguments:
         luminance: mean of each RGB frame, 0 - 255.
         alone, fused: what the one stream and fusion got right.
-        loss_max: mean F1 that may be lost on the frames below.
+        loss_max: mean F1 that may be lost.
         frames_min: fewer frames below a threshold prove nothing.
 
     Returns: (enter below, leave above), or None where no threshold qualifies.
     """
     order = np.argsort(luminance, kind="stable")
-    loss = np.array([b.quality - a.quality for a, b in zip(alone, fused, strict=True)])[order]
-    mean_loss = np.cumsum(loss) / np.arange(1, len(loss) + 1)
-    sound = np.flatnonzero((mean_loss <= loss_max) & (np.arange(1, len(loss) + 1) >= frames_min))
-    if not len(sound):
-        return None
-    last = int(sound[-1])
     ordered = luminance[order]
-    edge = float(ordered[last] + ordered[last + 1]) / 2 if last + 1 < len(ordered) else float(ordered[last])
+    loss = np.array([b.quality - a.quality for a, b in zip(alone, fused, strict=True)])[order]
+    earned = np.cumsum(loss_max - loss)
+    last = int(earned.argmax())
+    if earned[last] <= 0 or last + 1 < frames_min:
+        return None
+    edge = float(ordered[last])
+    if last + 1 < len(ordered):
+        edge = (edge + float(ordered[last + 1])) / 2
     return round(edge, 1), round(edge * 1.25 + 1, 1)

@@ -56,7 +56,7 @@ def test_area_under_curve() -> None:
     assert area_under_curve(np.array([0.5]), np.array([True])) == 0.5
 
 
-def test_the_rule_that_tells_most_is_chosen() -> None:
+def test_the_rule_that_saves_most_at_a_small_loss_is_chosen() -> None:
     """Here a frame is safe when its weakest detection is strong: the minimum tells, the maximum does not."""
     safe = [np.array([0.9, 0.8], np.float32)] * 10
     unsafe = [np.array([0.9, 0.35], np.float32)] * 10
@@ -66,6 +66,22 @@ def test_the_rule_that_tells_most_is_chosen() -> None:
     assert choice.curve_areas["max"] == 0.5
     assert choice.rule in ("min", "mean")
     assert choice.curve_areas[choice.rule] == 1.0
+    assert choice.kept_shares[choice.rule] == 0.5
+    assert choice.losses_f1 == {"max": 0.25, "mean": 0.0, "min": 0.0}
+
+
+def test_without_a_sound_rule_the_least_loss_is_chosen() -> None:
+    scores = [np.array([0.9, 0.7], np.float32)] * 4 + [np.array([0.9, 0.45], np.float32)] * 4
+    alone, fused = [FrameCounts(1, 1, 1)] * 8, [FrameCounts(2, 0, 0)] * 8
+    choice = choose_rule(scores, alone, fused, 0.65)
+    assert choice.rule == "min"
+    assert choice.losses_f1["min"] < choice.losses_f1["max"]
+
+
+def test_where_rgb_is_as_good_the_most_saving_rule_is_chosen() -> None:
+    scores = [np.array([0.9, 0.31], np.float32)] * 8
+    same = [FrameCounts(2, 0, 0)] * 8
+    assert choose_rule(scores, same, same, 0.65).rule == "max"
 
 
 def test_darkness_ends_where_fusion_begins_to_help() -> None:
