@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> None:
     export.main(["--training", f"{build}/training", "--out", f"{build}/fp32"])
     shutil.copyfile(options.build / "training" / "history.json", options.build / "history.json")
     quantise.main(["--build", build, "--data", data])
-    gate.main(["--build", build, "--data", f"{data}/val"])
+    gate.main(["--build", build, "--data", data])
     evaluate.main(["--bundle", build, "--data", f"{data}/test", "--json", f"{build}/evaluation.json"])
     bundle.main(["--build", build, "--out", str(options.out)])
 

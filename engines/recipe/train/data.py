@@ -57,7 +57,8 @@ class Pair:
         thermal: uint16 [height, width], centikelvin (or counts, see `unit`).
         registration: thermal pixels to RGB pixels.
         labels: what is in it.
-        hottest_delta_k: largest rise of a labelled hot spot that the thermal camera shows, or 0.
+        hottest_delta_k: largest rise of a hot spot, as it is and as the thermal camera sees it
+            (the lesser of the two), or 0 where the thermal camera shows none.
         unit: of `thermal`.
     """
 
@@ -106,9 +107,9 @@ def _read_pair(folder: Path, file: Path) -> Pair:
         record.get("plane_depth_m"),
     )
     rises = [
-        float(label["delta_k"])
+        float(min(label["delta_k"], label.get("thermal_contrast_k", label["delta_k"])))
         for label in record["labels"]
-        if label["class"] == "hotspot" and label["thermal_visible"] and label.get("delta_k") is not None
+        if label["class"] == "hotspot" and label["thermal_visible"]
     ]
     return Pair(
         key,
@@ -160,7 +161,12 @@ def _thermal(
 
 
 def crop_pair(
-    pair: Pair, size_wh: tuple[int, int], random: np.random.Generator, *, colours: bool = True
+    pair: Pair,
+    size_wh: tuple[int, int],
+    random: np.random.Generator,
+    *,
+    colours: bool = True,
+    heat_gain: float = 2.0,
 ) -> Crop:
     """Cuts a jittered crop: zoom, shift, flip, light and noise of both cameras, a slip between them.
 
@@ -169,6 +175,7 @@ def crop_pair(
         size_wh: of the crop in pixels; `INPUT_WH` for whole frames.
         random: the only source of chance.
         colours: False leaves the RGB picture grey, which saves half the time where only heat is read.
+        heat_gain: differences in kelvin are multiplied or divided by up to this.
     """
     frame_wh = (pair.rgb.shape[1], pair.rgb.shape[0])
     whole = size_wh == INPUT_WH
@@ -179,7 +186,7 @@ def crop_pair(
 
     slip = random.integers(-1, 2, 2)
     letterbox = Letterbox(frame_wh, size_wh, scale, int(slip[0]) - left, int(slip[1]) - top)
-    gain = float(np.exp(random.uniform(np.log(0.5), np.log(2.0))))
+    gain = float(heat_gain ** random.uniform(-1, 1))
     radiometry = Radiometry(offset=90.0 + random.uniform(-8, 8), scale_k=Radiometry().scale_k / gain)
     thermal = _thermal(pair, letterbox, radiometry, _jitter_thermal(pair.thermal, random))
     rgb = np.full((size_wh[1], size_wh[0], 3), _PAD_RGB, np.uint8)
@@ -280,11 +287,13 @@ def epoch_batches(
     seed: Sequence[int],
     *,
     colours: bool = True,
+    heat_gain: float = 2.0,
 ) -> Iterator[list[Crop]]:
     """Yields one pass over the pairs in random order, a batch ahead of its reader.
 
     Arguments:
         seed: with it alone the whole epoch is reproducible.
+        colours, heat_gain: as in `crop_pair`.
     """
     random = np.random.default_rng(list(seed))
     order = random.permutation(len(pairs))
@@ -292,7 +301,10 @@ def epoch_batches(
 
     def make(place: int) -> list[Crop]:
         own = np.random.default_rng([*seed, place])
-        return [crop_pair(pairs[index], size_wh, own, colours=colours) for index in groups[place]]
+        return [
+            crop_pair(pairs[index], size_wh, own, colours=colours, heat_gain=heat_gain)
+            for index in groups[place]
+        ]
 
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(make, 0) if groups else None

@@ -34,7 +34,9 @@ _HOT_WEIGHT = 4.0
 
 _BATCH = 32
 _RATE = 4e-3
-_AVERAGE = 0.99
+_AVERAGE = 0.995
+_HEAT_GAIN = 1.4
+"""Less than the detector's: how hot a thing is, is most of what the screen can go by."""
 
 
 class ScreenNet(nn.Module):
@@ -119,7 +121,9 @@ def fit_screen(data: Path, out: Path, epochs: int = 60, seed: int = 7, threads: 
         begun_s = time.monotonic()
         losses = []
         net.train()
-        for crops in epoch_batches(pairs, _BATCH, INPUT_WH, (seed, epoch), colours=False):
+        for crops in epoch_batches(
+            pairs, _BATCH, INPUT_WH, (seed, epoch), colours=False, heat_gain=_HEAT_GAIN
+        ):
             loss = screen_loss(net.heat_map(_stack(crops)), [crop.labels for crop in crops])
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
