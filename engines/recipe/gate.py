@@ -38,7 +38,7 @@ __all__ = ["calibrate"]
 SCORE_MIN = 0.3
 SCREEN_RECALL_MIN = 0.995
 HOT_DELTA_K = 5.0
-_SURE_FIRE_SHARE = 0.05
+_SURE_FIRE_SHARE = 0.01
 """Share of frames without a hot spot on which the plain rise in kelvin may fire: it stands in for a
 screen that fails, and a scene's own contrast (sky, sun, people) is of the same size as a hot spot's."""
 
