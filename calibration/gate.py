@@ -130,7 +130,7 @@ def choose_rule(
     alone: Sequence[FrameCounts],
     fused: Sequence[FrameCounts],
     threshold: float,
-    loss_max: float = 0.005,
+    loss_max: float = 0.01,
 ) -> RuleChoice:
     """Chooses how a frame's RGB scores become one confidence: the rule that saves most at a small loss.
 

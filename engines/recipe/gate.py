@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibration.gate import (
     FrameCounts,
+    RuleChoice,
     area_under_curve,
     choose_darkness,
     choose_rule,
@@ -38,6 +40,10 @@ __all__ = ["calibrate"]
 SCORE_MIN = 0.3
 SCREEN_RECALL_MIN = 0.995
 HOT_DELTA_K = 5.0
+RULE_LOSS_MAX = 0.005
+_CONFIDENCES = (0.65, 0.7, 0.75, 0.8)
+"""Thresholds to choose from: scores are probabilities, and less than two in three is not sure."""
+
 _SURE_FIRE_SHARE = 0.01
 """Share of frames without a hot spot on which the plain rise in kelvin may fire: it stands in for a
 screen that fails, and a scene's own contrast (sky, sun, people) is of the same size as a hot spot's."""
@@ -78,13 +84,12 @@ def calibrate(folder: Path, data: Path) -> dict[str, Any]:
     looks = [look_at_rgb(pair.rgb) for pair in pairs]
     luminance = np.array([look.luminance for look in looks])
     default = GateConfig()
-    rule = choose_rule(
-        [found.scores for found in reported["rgb"]], rgb_counts, fused_rgb_counts, default.rgb_confidence_min
-    )
+    scores = [found.scores for found in reported["rgb"]]
+    confidence_min, rule = _confidence(scores, rgb_counts, fused_rgb_counts)
     darkness = choose_darkness(luminance, thermal_counts, fused_counts)
     screen, screen_found = _screen(runner, pairs, crops, read_pairs(data / "train"))
     gate: dict[str, Any] = {
-        "rgb_confidence_min": default.rgb_confidence_min,
+        "rgb_confidence_min": confidence_min,
         "confidence_rule": rule.rule,
         "screen_score_min": round(screen, 5),
         "hot_delta_k": screen_found["kelvin_rise"]["threshold_k"],
@@ -93,11 +98,11 @@ def calibrate(folder: Path, data: Path) -> dict[str, Any]:
         gate |= {"dark_below": darkness[0], "dark_above": darkness[1]}
         gate["dim_below"] = max(default.dim_below, darkness[1])
     gate["calibrated_how"] = (
-        f"{len(pairs)} rendered validation pairs, INT8: scores by Platt scaling; the rule that leaves most "
-        f"frames to RGB at a mean loss of at most 0.005 F1; screen for {SCREEN_RECALL_MIN:.1%} recall of "
-        f"frames with a hot spot of {HOT_DELTA_K:.0f} K or more, training pairs among them; rise in kelvin "
-        f"where {_SURE_FIRE_SHARE:.0%} of frames without one reach it; dark where thermal loses at most "
-        "0.01 F1 to fuse"
+        f"{len(pairs)} rendered validation pairs, INT8: scores by Platt scaling; confidence rule and "
+        f"threshold that leave most frames to RGB at a mean loss of at most {RULE_LOSS_MAX} F1; screen for "
+        f"{SCREEN_RECALL_MIN:.1%} recall of frames with a hot spot of {HOT_DELTA_K:.0f} K or more, training "
+        f"pairs among them; rise in kelvin where {_SURE_FIRE_SHARE:.0%} of frames without one reach it; dark "
+        "where thermal loses at most 0.01 F1 to fuse"
     )
     return {
         "score_calibration": {
@@ -125,6 +130,15 @@ def calibrate(folder: Path, data: Path) -> dict[str, Any]:
             "screen": screen_found,
         },
     }
+
+
+def _confidence(
+    scores: Sequence[NDArray[np.float32]], alone: Sequence[FrameCounts], fused: Sequence[FrameCounts]
+) -> tuple[float, RuleChoice]:
+    """Chooses threshold and rule together: what leaves most frames to RGB at the loss that is allowed."""
+    choices = [(least, choose_rule(scores, alone, fused, least, RULE_LOSS_MAX)) for least in _CONFIDENCES]
+    sound = [(least, choice) for least, choice in choices if choice.losses_f1[choice.rule] <= RULE_LOSS_MAX]
+    return max(sound or choices, key=lambda item: item[1].kept_shares[item[1].rule])
 
 
 def _fit(outputs: Sequence[dict[str, Outputs]], crops: Sequence[Crop]) -> Calibration:
