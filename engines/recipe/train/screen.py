@@ -94,7 +94,14 @@ def screen_loss(heat_map: Tensor, labels: Sequence[Labels]) -> Tensor:
     return 0.5 * cells.sum() / goal.sum().clamp(min=1) + (frame * frame_weight).mean()
 
 
-def fit_screen(data: Path, out: Path, epochs: int = 60, seed: int = 7, threads: int = 1) -> None:
+def fit_screen(
+    data: Path,
+    out: Path,
+    epochs: int = 150,
+    seed: int = 7,
+    threads: int = 1,
+    first_weights: Path | None = None,
+) -> None:
     """Trains the screen and writes `screen.pt` and `screen.json` into `out`.
 
     Arguments:
@@ -103,13 +110,14 @@ def fit_screen(data: Path, out: Path, epochs: int = 60, seed: int = 7, threads: 
         epochs: passes over the whole frames.
         seed: of everything random.
         threads: of PyTorch.
+        first_weights: a screen to go on from with a new schedule, or None.
     """
     torch.set_num_threads(threads)
     torch.manual_seed(seed)
     out.mkdir(parents=True, exist_ok=True)
     pairs = read_pairs(data / "train")
     held_out = [network_input(pair, Radiometry()) for pair in read_pairs(data / "val")]
-    net = ScreenNet()
+    net = load_screen(first_weights) if first_weights else ScreenNet()
     averaged = torch.optim.swa_utils.AveragedModel(
         net, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(_AVERAGE), use_buffers=True
     )
@@ -178,11 +186,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m engines.recipe.train.screen", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder with train/ and val/")
     parser.add_argument("--out", type=Path, required=True, help="folder for screen.pt and screen.json")
-    parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--epochs", type=int, default=150)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
-    options = parser.parse_args(arguments)
-    fit_screen(options.data, options.out, options.epochs, options.seed, options.threads)
+    parser.add_argument("--first-weights", type=Path, help="screen.pt to go on from with a new schedule")
+    fit_screen(**vars(parser.parse_args(arguments)))
 
 
 if __name__ == "__main__":
