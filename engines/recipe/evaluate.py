@@ -22,7 +22,7 @@ from engines.recipe.export import GRAPH_NAMES
 from engines.recipe.frames import crops_of, feeds, open_graph
 from engines.recipe.metrics import average_precision, match, mean_of
 from engines.recipe.routes import ROUTES, Outputs, Runner, candidates, graph_file
-from engines.recipe.train.data import Crop, read_pairs
+from engines.recipe.train.data import Crop, Pair, read_pairs
 from engines.recipe.train.net import CLASSES
 
 __all__ = ["evaluate", "print_tables"]
@@ -30,7 +30,7 @@ __all__ = ["evaluate", "print_tables"]
 LIGHTS = ("all", "day", "dusk", "night")
 PRECISIONS = ("fp32", "int8")
 _SPEED_RUNS = 60
-_KERNEL_FRAMES = 12
+_KERNEL_FRAMES = 30
 
 Table = dict[str, dict[str, dict[str, float | None]]]
 """Route -> light -> class (and "mean") -> AP50."""
@@ -70,6 +70,7 @@ def evaluate(folder: Path, data: Path) -> dict[str, Any]:
         "objects": _objects(crops),
         "ap50": tables,
         "map50_lost_by_int8": loss,
+        "screen": _screen(folder, pairs, crops),
         "kernels": _kernel_check(folder, crops[:: max(1, len(crops) // _KERNEL_FRAMES)]),
         "speed_ms": {precision: _speed(folder, precision, crops[0]) for precision in PRECISIONS},
         "nbytes": {
@@ -108,6 +109,24 @@ def _objects(crops: Sequence[Crop]) -> dict[str, int]:
         seen = crop.labels.in_rgb | crop.labels.in_thermal
         counts += np.bincount(crop.labels.class_ids[seen], minlength=len(CLASSES))
     return dict(zip(CLASSES, counts.tolist(), strict=True))
+
+
+def _screen(folder: Path, pairs: Sequence[Pair], crops: Sequence[Crop]) -> dict[str, float]:
+    """How the screen does at the gate's threshold; nothing where the gate is not calibrated yet."""
+    file = folder / "gate.json"
+    if not file.exists():
+        return {}
+    least = float(json.loads(file.read_text(encoding="utf-8"))["gate"]["screen_score_min"])
+    runner = Runner(folder, "fp32")
+    fires = np.array([1 / (1 + np.exp(-runner.screen(crop))) >= least for crop in crops])
+    rise_k = np.array([pair.hottest_delta_k for pair in pairs])
+    return {
+        "threshold": least,
+        "frames_with_5_k_or_more": int((rise_k >= 5).sum()),
+        "recall_of_5_k_or_more": round(float(fires[rise_k >= 5].mean()), 4),
+        "recall_of_all": round(float(fires[rise_k > 0].mean()), 4),
+        "fires_without_hot_spot": round(float(fires[rise_k == 0].mean()), 4),
+    }
 
 
 def _kernel_check(folder: Path, crops: Sequence[Crop]) -> dict[str, Any]:
@@ -168,6 +187,7 @@ def print_tables(report: Mapping[str, Any]) -> None:
                 cells.append(" / ".join("  -  " if value is None else f"{value:.3f}" for value in pair))
             print(f"{route:8} {light:6} " + " ".join(f"{cell:>13}" for cell in cells))
     print("mAP50 lost by INT8:", report["map50_lost_by_int8"])
+    print("screen:", report["screen"])
     print("INT8 kernels against literal Q/DQ:", json.dumps(report["kernels"]))
     print("median ms a graph, 2 threads:", report["speed_ms"])
 
