@@ -46,6 +46,8 @@ class Reason(str, Enum):
     """Fuse: a hot region was seen a few frames ago."""
     DIM = "dim"
     """Fuse: the picture is too dim or too flat for RGB alone, and not dark enough to do without it."""
+    UNCALIBRATED = "uncalibrated"
+    """Fuse: the thermal frame is in counts, and the engine's screen is proven in kelvin only."""
     AUDIT = "audit"
     """Fuse: the periodic check that RGB alone would have been right."""
     DARK = "dark"
@@ -75,6 +77,7 @@ class Signals:
             noise-equivalent kelvin where the frame's unit is counts.
         screen_score: output of the bundle's thermal screening graph, 0 - 1.
         rgb_confidence: the RGB detector's confidence, 0 - 1.
+        heat_unit: what heat was measured in: "kelvin", or "noise" for frames in counts.
     """
 
     rgb_health: str = "missing"
@@ -84,6 +87,7 @@ class Signals:
     hot_delta_k: float | None = None
     screen_score: float | None = None
     rgb_confidence: float | None = None
+    heat_unit: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from edge_sdk.engine.bundle import Bundle, load_bundle
 from edge_sdk.engine.manifest import SCREEN_GRAPH
 from edge_sdk.engine.runner import Runner
 from edge_sdk.errors import ConfigError, SourceError
-from edge_sdk.frames import FramePair
+from edge_sdk.frames import FramePair, ThermalUnit
 from edge_sdk.measurements import FrameResult, Reason, Route, Signals
 from edge_sdk.postprocess import Candidates
 from edge_sdk.report.running import DetectorStats, RunningStats
@@ -204,7 +204,10 @@ class Detector:
         plane = self._stages.lay_thermal(work, "fuse")
         thermal = work.pair.thermal
         assert thermal is not None
-        measured = {"hot_delta_k": hot_delta_counts(thermal.image) * plane.kelvin_per_count}
+        measured: dict[str, Any] = {
+            "hot_delta_k": hot_delta_counts(thermal.image) * plane.kelvin_per_count,
+            "heat_unit": "kelvin" if thermal.unit is ThermalUnit.CENTIKELVIN else "noise",
+        }
         work.mark("routing")
         if self._stages.has_screen:
             self._stages.lay_thermal(work, SCREEN_GRAPH)

@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 CONFIDENCE_RULES = ("max", "mean", "min")
+HEAT_UNITS = ("any", "kelvin")
 
 _RGB_FULL_SCALE = 250
 
@@ -75,6 +76,8 @@ class GateConfig:
         frozen_after: identical frames in a row from which a camera counts as frozen.
         stale_after_ms: age of one frame against its partner from which it counts as stale.
         saturated_share: share of pixels at full scale, or all alike, from which a frame is useless.
+        heat_unit: "kelvin" where only a radiometric thermal frame may clear a frame for RGB alone,
+            since the screen was proven on such frames alone; "any" otherwise.
         calibrated_how: how the thresholds were found, for people.
     """
 
@@ -93,6 +96,7 @@ class GateConfig:
     frozen_after: int = 5
     stale_after_ms: float = 250.0
     saturated_share: float = 0.6
+    heat_unit: str = "any"
     calibrated_how: str = "defaults, not calibrated"
 
     def __post_init__(self) -> None:
@@ -104,7 +108,7 @@ class GateConfig:
             value = getattr(self, name)
             sound = isinstance(value, Integral) and not isinstance(value, bool)
             self._require(name, sound, "a whole number")
-        for name in ("confidence_rule", "calibrated_how"):
+        for name in _TEXTS:
             self._require(name, isinstance(getattr(self, name), str), "text")
         for name in ("rgb_confidence_min", "screen_score_min"):
             self._require(name, 0.0 <= getattr(self, name) <= 1.0, "0 - 1")
@@ -122,6 +126,7 @@ class GateConfig:
             self.confidence_rule in CONFIDENCE_RULES,
             f"one of {', '.join(CONFIDENCE_RULES)}",
         )
+        self._require("heat_unit", self.heat_unit in HEAT_UNITS, f"one of {', '.join(HEAT_UNITS)}")
 
     def override(self, **thresholds: float | int | str) -> GateConfig:
         """Returns a copy with some thresholds replaced.
@@ -142,12 +147,9 @@ class GateConfig:
             raise ConfigError(f"gate.{name}: expected {expected}, found {getattr(self, name)!r}")
 
 
+_TEXTS = ("confidence_rule", "heat_unit", "calibrated_how")
 _WHOLE_NUMBERS = ("hot_hold_frames", "audit_every", "frozen_after")
-_NUMBERS = tuple(
-    item.name
-    for item in fields(GateConfig)
-    if item.name not in (*_WHOLE_NUMBERS, "confidence_rule", "calibrated_how")
-)
+_NUMBERS = tuple(item.name for item in fields(GateConfig) if item.name not in (*_WHOLE_NUMBERS, *_TEXTS))
 
 
 @dataclass(frozen=True)
@@ -346,6 +348,8 @@ def decide(
         return Decision(Route.FUSE, Reason.HOT_HOLD)
     if _is_dim(gate, state, signals):
         return Decision(Route.FUSE, Reason.DIM)
+    if gate.heat_unit == "kelvin" and signals.heat_unit != "kelvin":
+        return Decision(Route.FUSE, Reason.UNCALIBRATED)
     if signals.rgb_confidence is None:
         return Need.CONFIDENCE
     if _is_unsure(gate, state, signals.rgb_confidence):
