@@ -48,6 +48,7 @@ def test_words_are_what_records_hold() -> None:
         "hot-region",
         "hot-hold",
         "dim",
+        "uncalibrated",
         "audit",
         "dark",
         "forced",
