@@ -232,16 +232,16 @@ class Detections:
 
 def box_iou(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float32]:
     """Intersection over union of boxes [n, 4] with boxes [m, 4] (xyxy): [n, m], 0 - 1."""
-    low = np.maximum(first[:, None, :2], second[None, :, :2])
-    high = np.minimum(first[:, None, 2:], second[None, :, 2:])
-    sides = np.maximum(high - low, 0.0)
-    overlap = sides[..., 0] * sides[..., 1]
-    areas = []
-    for boxes in (first, second):
-        sides = np.maximum(boxes[:, 2:] - boxes[:, :2], 0.0)
-        areas.append(sides[:, 0] * sides[:, 1])
-    union = areas[0][:, None] + areas[1][None, :] - overlap
-    iou: NDArray[np.float32] = np.divide(overlap, union, out=np.zeros_like(overlap), where=union > 0)
+    left, top, right, bottom = first.T[:, :, None]
+    other_left, other_top, other_right, other_bottom = second.T[:, None, :]
+    width = np.maximum(np.minimum(right, other_right) - np.maximum(left, other_left), 0.0)
+    height = np.maximum(np.minimum(bottom, other_bottom) - np.maximum(top, other_top), 0.0)
+    overlap = width * height
+    area = np.maximum(right - left, 0.0) * np.maximum(bottom - top, 0.0)
+    other_area = np.maximum(other_right - other_left, 0.0) * np.maximum(other_bottom - other_top, 0.0)
+    union = area + other_area - overlap
+    # Where the union is empty the overlap is 0 too.
+    iou: NDArray[np.float32] = overlap / np.maximum(union, np.finfo(np.float32).tiny)
     return iou
 
 

@@ -151,9 +151,12 @@ class Registration:
 
         Arguments are (width, height) in pixels. Coordinates as in `Registration`.
         """
-        to_rgb = _resize_matrix(self.rgb_size_wh, rgb_size_wh)
-        from_thermal = np.linalg.inv(_resize_matrix(self.thermal_size_wh, thermal_size_wh))
-        return to_rgb @ np.asarray(self.homography, dtype=np.float64) @ from_thermal
+        matrix = np.array(self.homography, dtype=np.float64)
+        if rgb_size_wh != self.rgb_size_wh:
+            matrix = _resize_matrix(self.rgb_size_wh, rgb_size_wh) @ matrix
+        if thermal_size_wh != self.thermal_size_wh:
+            matrix = matrix @ _resize_matrix(thermal_size_wh, self.thermal_size_wh)
+        return matrix
 
     def boxes_to_rgb(
         self,

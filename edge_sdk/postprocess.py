@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from math import ceil, floor, isfinite
 from typing import Any, NamedTuple
 
 import cv2
@@ -21,11 +23,11 @@ BOX_ENCODINGS = ("linear", "exp")
 
 _RING_SHARE = 0.5
 _RING_MIN_PX = 3
-_RING_SAMPLES = 1024
+_RING_SAMPLES = 512
 _MAX_EXPONENT = 10.0
 """e^10 strides are wider than any input; more would overflow."""
-_FAR_PX = 1e6
-"""Coordinates beyond this are outside every frame; larger ones do not fit an integer."""
+_CORNERS_X, _CORNERS_Y = [0, 2, 2, 0], [1, 1, 3, 3]
+"""Columns of a box xyxy that hold the x and the y of its four corners."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,13 @@ class DecodeSpec:
         for name, sound, expected in checks:
             if not sound:
                 raise ConfigError(f"decode.{name}: expected {expected}, found {getattr(self, name)!r}")
+        for graph, by_class in self.score_calibration.items():
+            for name, (slope, shift) in by_class.items():
+                if not (isfinite(slope) and isfinite(shift) and slope > 0):
+                    raise ConfigError(
+                        f"decode.score_calibration.{graph}.{name}: expected a finite slope above 0 and a finite "
+                        f"shift, found {(slope, shift)}"
+                    )
 
 
 class Candidates(NamedTuple):
@@ -139,26 +148,35 @@ def decode_grid(
             "scores [1, classes, rows, columns] and boxes [1, 4, rows, columns]",
             f"scores {list(scores.shape)}, boxes {list(boxes.shape)}",
         )
+    classes, rows, columns = scores.shape[1:]
     logits = scores[0].astype(np.float32, copy=False)
-    if calibration is not None:
-        slope, shift = np.array(calibration, dtype=np.float32).T[..., None, None]
-        logits = logits * slope + shift
-    places = np.flatnonzero(logits >= np.log(score_min / (1.0 - score_min)))
+    slopes, shifts, least = _score_terms(tuple(calibration or [(1.0, 0.0)] * classes), score_min)
+    # The calibration is monotonic: comparing raw logits saves a pass over the grid.
+    places = np.flatnonzero(logits >= least)
     if not places.size:
         return Candidates(np.zeros((0, 4), np.float32), np.zeros(0, np.float32), np.zeros(0, np.int64))
-    class_ids, cells = np.divmod(places, logits.shape[1] * logits.shape[2])
-    rows, columns = np.divmod(cells, logits.shape[2])
-    probabilities = 1.0 / (1.0 + np.exp(-logits.ravel()[places]))
-    distances = boxes[0][:, rows, columns].T.astype(np.float32)
+    class_ids, cells = np.divmod(places, rows * columns)
+    row, column = np.divmod(cells, columns)
+    sure = logits.reshape(-1).take(places) * slopes.take(class_ids) + shifts.take(class_ids)
+    probabilities = 1.0 / (1.0 + np.exp(-sure))
+    distances = boxes.reshape(4, -1).take(cells, axis=1).astype(np.float32, copy=False)
     if box_encoding == "exp":
         distances = np.exp(np.minimum(distances, _MAX_EXPONENT))
     else:
         distances = np.maximum(distances, 0.0)
-    centres = np.stack([columns + 0.5, rows + 0.5], axis=1)
-    corners = np.concatenate([centres - distances[:, :2], centres + distances[:, 2:]], axis=1)
-    return Candidates(
-        (corners * stride).astype(np.float32), probabilities.astype(np.float32), class_ids.astype(np.int64)
-    )
+    x, y = column + np.float32(0.5), row + np.float32(0.5)
+    corners = np.stack([x - distances[0], y - distances[1], x + distances[2], y + distances[3]], axis=1)
+    return Candidates((corners * stride).astype(np.float32), probabilities.astype(np.float32), class_ids)
+
+
+@lru_cache
+def _score_terms(
+    calibration: tuple[tuple[float, float], ...], score_min: float
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+    """Slopes and shifts of each class, and the least raw logit [classes, 1, 1] that reaches `score_min`."""
+    slopes, shifts = np.array(calibration, dtype=np.float32).T
+    least = (np.log(score_min / (1.0 - score_min)) - shifts) / slopes
+    return slopes, shifts, least.astype(np.float32)[:, None, None]
 
 
 def suppress(found: Candidates, nms_iou: float, max_detections: int) -> Candidates:
@@ -171,11 +189,12 @@ def suppress(found: Candidates, nms_iou: float, max_detections: int) -> Candidat
     if len(order) < 2:
         return Candidates(xyxy, scores, class_ids)
     rivals = (box_iou(xyxy, xyxy) > nms_iou) & (class_ids[:, None] == class_ids[None, :])
-    alive = np.ones(len(order), dtype=bool)
-    for index in range(len(order)):
-        if alive[index]:
-            alive[index + 1 :] &= ~rivals[index, index + 1 :]
-    keep = np.flatnonzero(alive)[:max_detections]
+    dropped, keep = 0, []
+    for index, row in enumerate(np.packbits(rivals, axis=1, bitorder="little")):
+        if not dropped >> index & 1:  # One integer holds a bit for each box.
+            keep.append(index)
+            dropped |= int.from_bytes(row, "little")
+    keep = keep[:max_detections]
     return Candidates(xyxy[keep], scores[keep], class_ids[keep])
 
 
@@ -193,56 +212,77 @@ def temperatures(
     """
     if not len(xyxy):
         return ()
-    to_thermal = np.linalg.inv(plane.to_input)
-    to_thermal /= to_thermal[2, 2]
-    corners = xyxy[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2).astype(np.float64)
-    depth = corners @ to_thermal[2, :2] + to_thermal[2, 2]
-    ahead = depth > 1e-9  # A box with a corner beyond the homography's horizon has no place.
-    mapped = corners @ to_thermal[:2, :2].T + to_thermal[:2, 2]
-    mapped = np.clip(mapped / np.where(ahead, depth, 1.0)[..., None], -_FAR_PX, _FAR_PX)
-    low = np.floor(mapped.min(axis=1) + 1e-6).astype(int)
-    high = np.ceil(mapped.max(axis=1) - 1e-6).astype(int)
+    image, absolute = frame.image, frame.unit is ThermalUnit.CENTIKELVIN
+    factor, unit = (KELVIN_PER_CENTIKELVIN, "K") if absolute else (1.0, "counts")
     return tuple(
-        _box_temperatures(frame, *map(int, (*low[index], *high[index]))) if ahead[index].all() else None
-        for index in range(len(xyxy))
+        _box_temperatures(image, edges, factor, unit) if edges else None
+        for edges in _thermal_edges(plane, xyxy, frame.size_wh)
     )
 
 
+def _thermal_edges(
+    plane: ThermalPlane, xyxy: NDArray[np.float32], size_wh: tuple[int, int]
+) -> list[tuple[int, int, int, int] | None]:
+    """Left, top, right, bottom of each box in whole pixels of the thermal frame; None outside it."""
+    to_thermal = np.linalg.inv(plane.to_input)
+    x, y = xyxy[:, _CORNERS_X], xyxy[:, _CORNERS_Y]
+    mapped_x, mapped_y, depth = (x * row[0] + y * row[1] + row[2] for row in to_thermal / to_thermal[2, 2])
+    ahead = (depth > 1e-9).all(axis=1)  # A box with a corner beyond the homography's horizon has no place.
+    depth[~ahead] = 1.0
+    mapped_x /= depth
+    mapped_y /= depth
+    width, height = size_wh
+    edges = []
+    for sound, left, top, right, bottom in zip(
+        ahead.tolist(),
+        mapped_x.min(axis=1).tolist(),
+        mapped_y.min(axis=1).tolist(),
+        mapped_x.max(axis=1).tolist(),
+        mapped_y.max(axis=1).tolist(),
+        strict=True,
+    ):
+        inside = sound and left < width and top < height and right > 0 and bottom > 0
+        edges.append(
+            (
+                max(floor(left + 1e-6), 0),
+                max(floor(top + 1e-6), 0),
+                min(ceil(right - 1e-6), width),
+                min(ceil(bottom - 1e-6), height),
+            )
+            if inside
+            else None
+        )
+    return edges
+
+
 def _box_temperatures(
-    frame: ThermalFrame, left: int, top: int, right: int, bottom: int
+    image: NDArray[np.uint16], edges: tuple[int, int, int, int], factor: float, unit: str
 ) -> BoxTemperatures | None:
-    height, width = frame.image.shape
-    left, top, right, bottom = max(left, 0), max(top, 0), min(right, width), min(bottom, height)
+    left, top, right, bottom = edges
     if right <= left or bottom <= top:
         return None
+    height, width = image.shape
     margin_x = max(_RING_MIN_PX, int((right - left) * _RING_SHARE))
     margin_y = max(_RING_MIN_PX, int((bottom - top) * _RING_SHARE))
     outer_left, outer_right = max(left - margin_x, 0), min(right + margin_x, width)
     outer_top, outer_bottom = max(top - margin_y, 0), min(bottom + margin_y, height)
-    image = frame.image
     inside = image[top:bottom, left:right]
-    outer_area = (outer_right - outer_left) * (outer_bottom - outer_top)
-    step = max(1, round((max(0, outer_area - inside.size) / _RING_SAMPLES) ** 0.5))
-    ring = np.concatenate(
-        [
-            image[outer_top:top:step, outer_left:outer_right:step].ravel(),
-            image[bottom:outer_bottom:step, outer_left:outer_right:step].ravel(),
-            image[top:bottom:step, outer_left:left:step].ravel(),
-            image[top:bottom:step, right:outer_right:step].ravel(),
-        ]
-    )
+    area = (outer_right - outer_left) * (outer_bottom - outer_top) - inside.size
     # One pass each in OpenCV; NumPy takes five times as long on crops of this size.
     coldest, hottest, _, _ = cv2.minMaxLoc(inside)
-    delta = hottest - middle_value(ring) if ring.size else None
-    absolute = frame.unit is ThermalUnit.CENTIKELVIN
-    factor = KELVIN_PER_CENTIKELVIN if absolute else 1.0
-    return BoxTemperatures(
-        unit="K" if absolute else "counts",
-        min=coldest * factor,
-        mean=cv2.mean(inside)[0] * factor,
-        max=hottest * factor,
-        delta=None if delta is None else delta * factor,
-    )
+    delta = None
+    if area:
+        step = max(1, round((area / _RING_SAMPLES) ** 0.5))
+        ring = np.concatenate(
+            [
+                image[outer_top:top:step, outer_left:outer_right:step].ravel(),
+                image[bottom:outer_bottom:step, outer_left:outer_right:step].ravel(),
+                image[top:bottom:step, outer_left:left:step].ravel(),
+                image[top:bottom:step, right:outer_right:step].ravel(),
+            ]
+        )
+        delta = (hottest - middle_value(ring)) * factor
+    return BoxTemperatures(unit, coldest * factor, cv2.mean(inside)[0] * factor, hottest * factor, delta)
 
 
 def _decode_yolo(predictions: NDArray[np.generic], classes: int, score_min: float) -> Candidates:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import cv2
 import numpy as np
@@ -64,11 +65,18 @@ class Letterbox:
 
     def boxes_to_frame(self, xyxy: NDArray[np.float32]) -> NDArray[np.float32]:
         """Maps boxes [n, 4] from input pixels to frame pixels, clipped to the frame. Copies: yes."""
-        shift = np.array([self.left, self.top, self.left, self.top], dtype=np.float32)
-        boxes = (xyxy - shift) / np.array(self._scales * 2, dtype=np.float32)
-        limit = np.array(self.frame_wh * 2, dtype=np.float32)
-        clipped: NDArray[np.float32] = np.clip(boxes, 0, limit)
+        shift, scales, limit = self._box_terms
+        boxes = (xyxy - shift) / scales
+        clipped: NDArray[np.float32] = np.minimum(np.maximum(boxes, np.float32(0)), limit)
         return clipped
+
+    @cached_property
+    def _box_terms(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+        return (
+            np.array([self.left, self.top] * 2, dtype=np.float32),
+            np.array(self._scales * 2, dtype=np.float32),
+            np.array(self.frame_wh * 2, dtype=np.float32),
+        )
 
 
 def rgb_into(image: NDArray[np.uint8], letterbox: Letterbox, out: NDArray[np.uint8]) -> None:
@@ -143,8 +151,9 @@ def thermal_into(
 
 def _centred(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     """From corner coordinates to OpenCV's, which put the centre of the first pixel at 0."""
-    shift = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1.0]])
-    centred: NDArray[np.float64] = np.linalg.inv(shift) @ matrix @ shift
+    centred = matrix.copy()
+    centred[:, 2] += 0.5 * (matrix[:, 0] + matrix[:, 1])
+    centred[:2] -= 0.5 * centred[2]
     return centred
 
 

@@ -13,7 +13,9 @@ sigma of the frame counts as the nominal NETD. That is a scale for contrast, not
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -85,11 +87,15 @@ class Radiometry:
         """
         if out.shape != image.shape or out.dtype != np.uint8:
             raise ShapeError("out", f"uint8 {list(image.shape)}", f"{out.dtype} {list(out.shape)}")
+        # The part of the table that the counts 0 - 65535 reach from this median.
+        table = self._table(kelvin_per_count)[_COUNTS - median : 2 * _COUNTS - median]
+        if _opencv_has_wide_tables():
+            cv2.LUT(image, table, dst=out)
+            return
         if scratch is None:
             scratch = np.empty(image.shape, dtype=np.intp)
-        np.copyto(scratch, image)  # First to the wide type: a subtraction that converts would buffer.
-        np.subtract(scratch, median - _COUNTS, out=scratch)
-        np.take(self._table(kelvin_per_count), scratch, out=out, mode="clip")
+        np.copyto(scratch, image)  # NumPy would convert the indices into memory of its own.
+        np.take(table, scratch, out=out, mode="clip")
 
     def _table(self, kelvin_per_count: float) -> NDArray[np.uint8]:
         table = self._tables.get(kelvin_per_count)
@@ -99,6 +105,16 @@ class Radiometry:
             table = np.clip(np.rint(value), 0, 255).astype(np.uint8)
             self._tables[kelvin_per_count] = table
         return table
+
+
+@cache
+def _opencv_has_wide_tables() -> bool:
+    """Whether `cv2.LUT` takes 16-bit indices: from OpenCV 5.0 on, in a third of NumPy's time."""
+    try:
+        found = cv2.LUT(np.array([[65535]], np.uint16), np.arange(_COUNTS).astype(np.uint8))
+    except cv2.error:
+        return False
+    return bool(found.dtype == np.uint8 and found[0, 0] == 255)
 
 
 def median_counts(image: NDArray[np.uint16]) -> int:

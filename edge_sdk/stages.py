@@ -82,11 +82,11 @@ class Stages:
         self._pool = HostPool(
             [
                 BufferSpec("raw thermal", (height, width), "uint16"),
-                BufferSpec("difference", (height, width), "int64"),
+                BufferSpec("table indices", (height, width), "int64"),
             ]
         )
         self._raw = self._pool.lease("raw thermal")
-        self._scratch = self._pool.lease("difference")
+        self._scratch = self._pool.lease("table indices")
         self._letterboxes: dict[tuple[int, int], Letterbox] = {}
         self._rgb_wh: tuple[int, int] | None = None  # of the last RGB frame seen
         self._thermal_alone = all(graph.reads == {"thermal"} for graph in graphs.values())
