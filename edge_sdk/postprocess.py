@@ -74,8 +74,8 @@ class DecodeSpec:
             for name, (slope, shift) in by_class.items():
                 if not (isfinite(slope) and isfinite(shift) and slope > 0):
                     raise ConfigError(
-                        f"decode.score_calibration.{graph}.{name}: expected a finite slope above 0 and a finite "
-                        f"shift, found {(slope, shift)}"
+                        f"decode.score_calibration.{graph}.{name}: expected a finite slope above 0 and a "
+                        f"finite shift, found {(slope, shift)}"
                     )
 
 

@@ -151,7 +151,7 @@ def thermal_into(
 
 def _centred(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     """From corner coordinates to OpenCV's, which put the centre of the first pixel at 0."""
-    centred = matrix.copy()
+    centred: NDArray[np.float64] = matrix.copy()
     centred[:, 2] += 0.5 * (matrix[:, 0] + matrix[:, 1])
     centred[:2] -= 0.5 * centred[2]
     return centred

@@ -98,11 +98,18 @@ def annotate(
         heat = [_heat_text(found.temperatures) for found in result.detections]
         hidden = max(hidden, _draw_boxes(right, boxes, heat, result.detections.class_ids))
         note = "" if registration else " - stretched, no registration given"
-        _caption(right, "Thermal" + ("" if result.thermal_consulted else " - not used by the network") + note)
+        _caption(right, "Thermal" + _thermal_use(result) + note)
     else:
         _say_nothing(right, "no thermal frame")
     _draw_header(picture[:_HEADER_PX], result, hidden)
     return picture
+
+
+def _thermal_use(result: FrameResult) -> str:
+    if result.thermal_consulted:
+        return ""
+    looked_at = result.signals.hot_delta_k is not None
+    return " - screened for heat, not fused" if looked_at else " - not used by the network"
 
 
 @dataclass(frozen=True)

@@ -152,11 +152,14 @@ def test_what_the_network_did_not_use_is_said(monkeypatch: pytest.MonkeyPatch) -
     said: list[str] = []
     monkeypatch.setattr(draw, "put_text", lambda image, text, *_, **__: said.append(text))
     annotate(pair_of(), result_of(route=Route.RGB))
+    seen = result_of(route=Route.RGB)
+    annotate(pair_of(), replace(seen, signals=replace(seen.signals, hot_delta_k=2.5)))
     annotate(pair_of(), result_of(route=Route.THERMAL))
     annotate(replace(pair_of(), registration=None), result_of())
     annotate(replace(pair_of(), thermal=None), result_of(route=Route.RGB))
     assert {
         "Thermal - not used by the network",
+        "Thermal - screened for heat, not fused",
         "RGB - not used",
         "Thermal - stretched, no registration given",
         "no thermal frame",

@@ -37,7 +37,7 @@ _PNG_LEVEL = 3
 
 @dataclass(frozen=True)
 class HeatFrame:
-    """One thermal frame in the camera's own geometry, uint16 centikelvin, with the hot spots that it shows."""
+    """One thermal frame in the camera's own geometry, uint16 centikelvin, and the hot spots it shows."""
 
     key: str
     seed: int
