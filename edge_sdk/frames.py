@@ -28,9 +28,6 @@ __all__ = [
 KELVIN_PER_CENTIKELVIN = 0.01
 
 
-_THINNED_WH = (80, 64)
-
-
 class ThermalUnit(str, Enum):
     """What one count of a raw thermal frame means.
 
@@ -214,12 +211,16 @@ class FramePair:
     notes: tuple[str, ...] = field(default=())
 
 
-def thinned(image: NDArray[_Pixel]) -> NDArray[_Pixel]:
-    """Returns evenly spaced pixels of a frame, about 80x64 of them, for statistics of the whole.
+def thinned(image: NDArray[_Pixel], about_wh: tuple[int, int] = (80, 64)) -> NDArray[_Pixel]:
+    """Returns evenly spaced pixels of a frame, for statistics of the whole.
 
-    Copies: no; a strided view of `image` [height, width, ...].
+    Arguments:
+        image: [height, width, ...].
+        about_wh: at least so many columns and rows, where the frame has them.
+
+    Copies: no; a strided view of `image`.
     """
-    step = max(1, min(image.shape[1] // _THINNED_WH[0], image.shape[0] // _THINNED_WH[1]))
+    step = max(1, min(image.shape[1] // about_wh[0], image.shape[0] // about_wh[1]))
     return image[::step, ::step]
 
 

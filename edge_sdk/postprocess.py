@@ -21,9 +21,12 @@ __all__ = ["Candidates", "DecodeSpec", "decode", "decode_grid", "suppress", "tem
 DECODE_KINDS = ("grid", "yolo", "boxes")
 BOX_ENCODINGS = ("linear", "exp")
 
+_ANY_SCORE = -1.0
+
 _RING_SHARE = 0.5
 _RING_MIN_PX = 3
 _RING_SAMPLES = 512
+_HOTTEST_COUNT = 65535
 _MAX_EXPONENT = 10.0
 """e^10 strides are wider than any input; more would overflow."""
 _CORNERS_X, _CORNERS_Y = [0, 2, 2, 0], [1, 1, 3, 3]
@@ -184,18 +187,19 @@ def suppress(found: Candidates, nms_iou: float, max_detections: int) -> Candidat
 
     Returns: at most `max_detections`, best score first; ties keep their order.
     """
-    order = np.argsort(-found.scores, kind="stable")[: 10 * max_detections]
-    xyxy, scores, class_ids = found.xyxy[order], found.scores[order], found.class_ids[order]
-    if len(order) < 2:
-        return Candidates(xyxy, scores, class_ids)
-    rivals = (box_iou(xyxy, xyxy) > nms_iou) & (class_ids[:, None] == class_ids[None, :])
-    dropped, keep = 0, []
-    for index, row in enumerate(np.packbits(rivals, axis=1, bitorder="little")):
-        if not dropped >> index & 1:  # One integer holds a bit for each box.
-            keep.append(index)
-            dropped |= int.from_bytes(row, "little")
-    keep = keep[:max_detections]
-    return Candidates(xyxy[keep], scores[keep], class_ids[keep])
+    if len(found.scores) < 2:
+        return found
+    boxes = found.xyxy - found.xyxy.min()  # OpenCV moves each class's boxes aside, which needs positive ones.
+    boxes[:, 2:] -= boxes[:, :2]
+    keep = cv2.dnn.NMSBoxesBatched(
+        boxes.tolist(),
+        found.scores.tolist(),
+        found.class_ids.tolist(),
+        _ANY_SCORE,
+        nms_iou,
+        top_k=10 * max_detections,
+    )[:max_detections]
+    return Candidates(found.xyxy[keep], found.scores[keep], found.class_ids[keep])
 
 
 def temperatures(
@@ -225,33 +229,30 @@ def _thermal_edges(
 ) -> list[tuple[int, int, int, int] | None]:
     """Left, top, right, bottom of each box in whole pixels of the thermal frame; None outside it."""
     to_thermal = np.linalg.inv(plane.to_input)
-    x, y = xyxy[:, _CORNERS_X], xyxy[:, _CORNERS_Y]
-    mapped_x, mapped_y, depth = (x * row[0] + y * row[1] + row[2] for row in to_thermal / to_thermal[2, 2])
-    ahead = (depth > 1e-9).all(axis=1)  # A box with a corner beyond the homography's horizon has no place.
-    depth[~ahead] = 1.0
-    mapped_x /= depth
-    mapped_y /= depth
+    (a, b, c), (d, e, f), (g, h, _) = (to_thermal / to_thermal[2, 2]).tolist()
     width, height = size_wh
-    edges = []
-    for sound, left, top, right, bottom in zip(
-        ahead.tolist(),
-        mapped_x.min(axis=1).tolist(),
-        mapped_y.min(axis=1).tolist(),
-        mapped_x.max(axis=1).tolist(),
-        mapped_y.max(axis=1).tolist(),
-        strict=True,
-    ):
-        inside = sound and left < width and top < height and right > 0 and bottom > 0
-        edges.append(
-            (
-                max(floor(left + 1e-6), 0),
-                max(floor(top + 1e-6), 0),
-                min(ceil(right - 1e-6), width),
-                min(ceil(bottom - 1e-6), height),
+    edges: list[tuple[int, int, int, int] | None] = []
+    # In plain Python: a dozen boxes are too few to pay for NumPy's calls.
+    for x0, y0, x1, y1 in xyxy.tolist():
+        corners = ((x0, y0), (x1, y0), (x1, y1), (x0, y1))
+        depths = [g * x + h * y + 1.0 for x, y in corners]
+        if min(depths) <= 1e-9:  # A box with a corner beyond the homography's horizon has no place.
+            edges.append(None)
+            continue
+        mapped_x = [(a * x + b * y + c) / depth for (x, y), depth in zip(corners, depths, strict=True)]
+        mapped_y = [(d * x + e * y + f) / depth for (x, y), depth in zip(corners, depths, strict=True)]
+        left, top, right, bottom = min(mapped_x), min(mapped_y), max(mapped_x), max(mapped_y)
+        if left < width and top < height and right > 0 and bottom > 0:
+            edges.append(
+                (
+                    max(floor(left + 1e-6), 0),
+                    max(floor(top + 1e-6), 0),
+                    min(ceil(right - 1e-6), width),
+                    min(ceil(bottom - 1e-6), height),
+                )
             )
-            if inside
-            else None
-        )
+        else:
+            edges.append(None)
     return edges
 
 
@@ -272,16 +273,17 @@ def _box_temperatures(
     coldest, hottest, _, _ = cv2.minMaxLoc(inside)
     delta = None
     if area:
-        step = max(1, round((area / _RING_SAMPLES) ** 0.5))
-        ring = np.concatenate(
-            [
-                image[outer_top:top:step, outer_left:outer_right:step].ravel(),
-                image[bottom:outer_bottom:step, outer_left:outer_right:step].ravel(),
-                image[top:bottom:step, outer_left:left:step].ravel(),
-                image[top:bottom:step, right:outer_right:step].ravel(),
-            ]
-        )
-        delta = (hottest - middle_value(ring)) * factor
+        strips = (top - outer_top, left - outer_left, outer_bottom - bottom, outer_right - right)
+        thinnest = min(strip for strip in strips if strip)  # A longer step could miss it.
+        step = max(1, min(round((area / _RING_SAMPLES) ** 0.5), thinnest))
+        around = image[outer_top:outer_bottom:step, outer_left:outer_right:step].copy()
+        # The box itself goes to the end of the order, where the median does not look.
+        rows = slice(-((outer_top - top) // step), -((outer_top - bottom) // step))
+        columns = slice(-((outer_left - left) // step), -((outer_left - right) // step))
+        covered = around[rows, columns]
+        covered[:] = _HOTTEST_COUNT
+        middle = (around.size - covered.size) // 2
+        delta = (hottest - float(np.partition(around, middle, axis=None)[middle])) * factor
     return BoxTemperatures(unit, coldest * factor, cv2.mean(inside)[0] * factor, hottest * factor, delta)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,17 +65,19 @@ class RunningStats:
     """Collects `DetectorStats`."""
 
     def __init__(self) -> None:
-        self._frames: Counter[str] = Counter()
-        self._reasons: Counter[str] = Counter()
+        self._frames: dict[str, int] = {}
+        self._reasons: dict[str, int] = {}
         self._latencies_ns: dict[str, deque[tuple[int, int]]] = {}
         self._audits = self._audit_misses = 0
 
     def add(self, result: FrameResult) -> None:
         """Counts one answered pair."""
-        route = result.route.value
-        self._frames[route] += 1
-        self._reasons[result.reason.value] += 1
-        kept = self._latencies_ns.setdefault(route, deque(maxlen=_WINDOW))
+        route, reason = result.route.value, result.reason.value
+        self._frames[route] = self._frames.get(route, 0) + 1
+        self._reasons[reason] = self._reasons.get(reason, 0) + 1
+        kept = self._latencies_ns.get(route)
+        if kept is None:
+            kept = self._latencies_ns[route] = deque(maxlen=_WINDOW)
         kept.append((result.latency_ns, sum(result.engine_ns.values())))
 
     def add_audit(self, missed: bool) -> None:

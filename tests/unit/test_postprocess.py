@@ -162,6 +162,11 @@ def test_suppression_against_a_slow_reference(rows: list[tuple[Any, ...]], limit
         np.testing.assert_array_equal(fast, slow)
 
 
+def test_boxes_beyond_the_edge_do_not_suppress_another_class() -> None:
+    found = candidates([(-40, -40, 10, 10, 0.9, 0), (-40, -40, 10, 10, 0.8, 1), (-40, -40, 9, 10, 0.7, 1)])
+    assert suppress(found, 0.5, 10).class_ids.tolist() == [0, 1]
+
+
 def test_classes_do_not_suppress_each_other() -> None:
     found = suppress(candidates([(0, 0, 9, 9, 0.9, 0), (0, 0, 9, 9, 0.8, 1), (0, 0, 9, 9, 0.7, 0)]), 0.5, 100)
     assert found.class_ids.tolist() == [0, 1]
@@ -343,6 +348,16 @@ def test_a_large_ring_is_sampled_evenly() -> None:
     (heat,) = temperatures(ThermalFrame(image, ThermalUnit.CENTIKELVIN), plane(), boxes((300, 200, 400, 300)))
     assert heat is not None
     assert heat.delta == pytest.approx(35.0)
+
+
+@pytest.mark.parametrize("box", [(1, 1, 639, 511), (0, 0, 639, 511), (0, 1, 640, 511), (0, 0, 639, 512)])
+def test_a_ring_of_one_pixel_is_not_stepped_over(box: tuple[float, ...]) -> None:
+    left, top, right, bottom = map(int, box)
+    image = np.full((512, 640), 29000, np.uint16)
+    image[top:bottom, left:right] = 31000
+    (heat,) = temperatures(ThermalFrame(image, ThermalUnit.CENTIKELVIN), plane(), boxes(box))
+    assert heat is not None
+    assert heat.delta == pytest.approx(20.0)
 
 
 def test_far_boxes_and_horizons_neither_warn_nor_wrap() -> None:
