@@ -12,9 +12,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_sdk.detections import BoxTemperatures, box_iou
+from edge_sdk.detections import BoxTemperatures
 from edge_sdk.errors import ConfigError, ShapeError
-from edge_sdk.frames import KELVIN_PER_CENTIKELVIN, ThermalFrame, ThermalPlane, ThermalUnit, middle_value
+from edge_sdk.frames import KELVIN_PER_CENTIKELVIN, ThermalFrame, ThermalPlane, ThermalUnit
 
 __all__ = ["Candidates", "DecodeSpec", "decode", "decode_grid", "suppress", "temperatures"]
 
