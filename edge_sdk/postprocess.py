@@ -168,8 +168,13 @@ def decode_grid(
     else:
         distances = np.maximum(distances, 0.0)
     x, y = column + np.float32(0.5), row + np.float32(0.5)
-    corners = np.stack([x - distances[0], y - distances[1], x + distances[2], y + distances[3]], axis=1)
-    return Candidates((corners * stride).astype(np.float32), probabilities.astype(np.float32), class_ids)
+    corners = np.empty((places.size, 4), np.float32)
+    np.subtract(x, distances[0], out=corners[:, 0], casting="same_kind")
+    np.subtract(y, distances[1], out=corners[:, 1], casting="same_kind")
+    np.add(x, distances[2], out=corners[:, 2], casting="same_kind")
+    np.add(y, distances[3], out=corners[:, 3], casting="same_kind")
+    corners *= np.float32(stride)
+    return Candidates(corners, probabilities, class_ids)
 
 
 @lru_cache
@@ -191,15 +196,16 @@ def suppress(found: Candidates, nms_iou: float, max_detections: int) -> Candidat
         return found
     boxes = found.xyxy - found.xyxy.min()  # OpenCV moves each class's boxes aside, which needs positive ones.
     boxes[:, 2:] -= boxes[:, :2]
-    keep = cv2.dnn.NMSBoxesBatched(
+    kept = cv2.dnn.NMSBoxesBatched(
         boxes.tolist(),
         found.scores.tolist(),
         found.class_ids.tolist(),
         _ANY_SCORE,
         nms_iou,
         top_k=10 * max_detections,
-    )[:max_detections]
-    return Candidates(found.xyxy[keep], found.scores[keep], found.class_ids[keep])
+    )
+    keep = np.asarray(kept, np.intp)[:max_detections]
+    return Candidates(found.xyxy.take(keep, axis=0), found.scores.take(keep), found.class_ids.take(keep))
 
 
 def temperatures(

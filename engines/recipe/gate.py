@@ -95,7 +95,7 @@ def calibrate(folder: Path, data: Path) -> dict[str, Any]:
         "confidence_rule": rule.rule,
         "screen_score_min": round(screen, 5),
         "hot_delta_k": screen_found["kelvin_rise"]["threshold_k"],
-        "hot_hold_frames": 1,
+        "hot_hold_frames": 0,
         "heat_unit": "kelvin",
     }
     if darkness:

@@ -373,3 +373,9 @@ def test_a_homography_of_negative_scale_is_the_same_homography() -> None:
     one = temperatures(hot_frame(), plane(), boxes((30, 20, 40, 24)))
     other = temperatures(hot_frame(), ThermalPlane(29500, 0.01, -np.eye(3)), boxes((30, 20, 40, 24)))
     assert one == other
+
+
+@pytest.mark.parametrize("pair", [(0.0, 1.0), (-1.0, 0.0), (float("nan"), 0.0), (1.0, float("inf"))])
+def test_a_calibration_that_turns_scores_round_is_refused(pair: tuple[float, float]) -> None:
+    with pytest.raises(ConfigError, match=r"score_calibration\.fuse\.a: expected a finite slope above 0"):
+        DecodeSpec(score_calibration={"fuse": {"a": pair}})
