@@ -26,6 +26,7 @@ class Sample:
     """What a watch keeps of one moment; see `WatchColumns`."""
 
     at_ns: int
+    read_ns: int
     memory: Memory
     hottest_c: float | None
     cooling: tuple[CoolingDevice, ...]
@@ -84,15 +85,12 @@ class MachineReader:
 
     def sample(self) -> Sample:
         """Reads what may change from second to second, by files alone."""
+        at_ns = self._clock.now_ns()
         tree = Tree(self.root, self._open)
         gpu = gpu_domain(tree)
-        return Sample(
-            at_ns=self._clock.now_ns(),
-            memory=memory_of(tree),
-            hottest_c=hottest_c(tuple(zones(tree, trips=False))),
-            cooling=tuple(cooling_devices(tree)),
-            domains=(*cpu_domains(tree), *([gpu] if gpu else [])),
-        )
+        memory, temp_c = memory_of(tree), hottest_c(tuple(zones(tree, trips=False)))
+        cooling, domains = tuple(cooling_devices(tree)), (*cpu_domains(tree), *([gpu] if gpu else []))
+        return Sample(at_ns, self._clock.now_ns() - at_ns, memory, temp_c, cooling, domains)
 
     def _await_gpu(self, tree: Tree) -> None:
         """Gives the GPU's devfreq, which appears some time after boot, two seconds, once."""

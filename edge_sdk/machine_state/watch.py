@@ -31,6 +31,7 @@ class StateWatch:
     def take(self) -> None:
         """Takes one sample."""
         sample = self._reader.sample()
+        self.read_ns = max(self.read_ns, sample.read_ns)
         memory = sample.memory
         used_kb = None
         if memory.total_kb is not None and memory.available_kb is not None:
