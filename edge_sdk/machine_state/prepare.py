@@ -16,7 +16,7 @@ from edge_sdk.machine_state.tree import Tree
 
 __all__ = ["Preparation", "restore_leftover"]
 
-_REBOOT_HINT = "Modes that switch CPUs on or off need a reboot: set it with nvpmodel, reboot, and prepare without a mode."
+_REBOOT_HINT = "Modes that switch CPUs on or off need a reboot: set it with nvpmodel, and reboot first."
 
 
 def _quiet(text: str) -> None:

@@ -24,7 +24,7 @@ OWN_KEYS = ("machine", "memory")
 """Sections that a throttled or changed machine does not spoil: they judge it, or do not depend on it."""
 
 NOT_RECORDED = "the record does not say: the machine's state was not read in this run."
-_MB_PER_KB = 1024 / 1e6
+_BYTES_PER_KB, _BYTES_PER_MB = 1024, 1e6
 _HOUR_MS = 3_600_000.0
 _ARENA_MB = 1.05
 """Growth that resident memory may hide: Python takes memory in arenas of 1 MiB (3.10 and later)."""
@@ -108,13 +108,13 @@ def _peak(record: RunRecord, limit_mb: float) -> ClauseVerdict:
     if state is None or peak_kb is None:
         why = NOT_RECORDED if state is None else "the process's peak memory cannot be read here."
         return ClauseVerdict(key, limit_mb, "MB", None, None, None, 0, Outcome.INVALID, why)
-    lower_mb = peak_kb * _MB_PER_KB
+    lower_mb = peak_kb * _BYTES_PER_KB / _BYTES_PER_MB
     upper_mb: float | None = lower_mb
     samples, note = 1, "the process's own peak since it began, loading included."
     if state.after.board.jetson and not _on_cpu(record):
         # The GPU's buffers are in the same memory, and in nobody's resident set.
         used_kb = [used for used in state.watch.used_kb if used is not None]
-        samples, upper_mb = len(used_kb), max(used_kb) * _MB_PER_KB if used_kb else None
+        samples, upper_mb = len(used_kb), max(used_kb) * _BYTES_PER_KB / _BYTES_PER_MB if used_kb else None
         note = "between the process's resident peak and all memory in use on the board, as the GPU shares it."
     if upper_mb is not None and upper_mb <= limit_mb:
         verdict = Outcome.PASS
@@ -137,7 +137,7 @@ def _slope(record: RunRecord, limit: float, confidence: float) -> ClauseVerdict:
     rss = np.array([rss_kb for _, rss_kb in known], np.float64)
     settled = warm_up_frames(1.0 / rss)  # memory climbs to its level, latency falls to it
     hours = np.array([at_ms for at_ms, _ in known[settled:]]) / _HOUR_MS
-    bounds = slope_bounds(hours, rss[settled:] * _MB_PER_KB, confidence, _ARENA_MB)
+    bounds = slope_bounds(hours, rss[settled:] * _BYTES_PER_KB / _BYTES_PER_MB, confidence, _ARENA_MB)
     if bounds.upper is None or bounds.lower is None:
         verdict = Outcome.INCONCLUSIVE
         reason = f"too short: {bounds.samples} samples after warm-up, {MIN_TREND_SAMPLES} are needed."

@@ -36,7 +36,7 @@ from edge_sdk.report.record import (
     SourceFacts,
 )
 from edge_sdk.report.soundness import state_findings
-from edge_sdk.report.typed import read_typed
+from edge_sdk.report.typed import json_types, read_typed
 
 __all__ = ["SCHEMA", "SCHEMA_VERSION", "load_record", "parse_record", "record_json", "write_record"]
 
@@ -64,7 +64,7 @@ def record_json(record: RunRecord, verdict: Mapping[str, Any] | None = None) -> 
         "engine": asdict(record.engine),
         "provider": {**asdict(record.provider), "tried": [list(pair) for pair in record.provider.tried]},
         "machine": dict(record.machine),
-        "machine_state": asdict(record.machine_state) if record.machine_state else None,
+        "machine_state": json_types(record.machine_state),
         "machine_findings": [asdict(finding) for finding in state_findings(record)],
         "source": {**asdict(record.source), "frames_read": len(frames) + len(record.dropped)},
         "run": {

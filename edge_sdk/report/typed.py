@@ -10,10 +10,17 @@ from typing import Any, TypeVar
 
 from edge_sdk.report.fields import Fields
 
-__all__ = ["read_typed"]
+__all__ = ["json_types", "read_typed"]
 
 _T = TypeVar("_T")
 _WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def json_types(value: Any) -> Any:
+    """Lays dataclasses and tuples out as objects and lists, as they come back from a file. Copies: yes."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {item.name: json_types(getattr(value, item.name)) for item in fields(value)}
+    return [json_types(entry) for entry in value] if isinstance(value, tuple) else value
 
 
 def read_typed(section: Fields, kind: type[_T]) -> _T:

@@ -27,7 +27,8 @@ def slope_bounds(
 
     Neighbouring samples hang together, so they are gathered into blocks; least squares goes through the
     blocks' means, Student's t gives the error, and what dependence the blocks still show (lag-1
-    autocorrelation r of the residuals) widens it by sqrt((1 + r) / (1 - r)).
+    autocorrelation r of the residuals, freed of the bias that few blocks give it) widens it by
+    sqrt((1 + r) / (1 - r)).
 
     Arguments:
         at: times, ascending.
@@ -38,6 +39,9 @@ def slope_bounds(
 
     Returns: estimate and bounds in units of `values` per unit of `at`; samples = how many values. No bounds
         below `MIN_TREND_SAMPLES`.
+
+    Source: the bias of r is -(1 + 4r) / n, M. G. Kendall, "Note on bias in the estimation of
+    autocorrelation", 1954.
     """
     times, series = np.asarray(at, dtype=np.float64), np.asarray(values, dtype=np.float64)
     count = len(series)
@@ -52,7 +56,8 @@ def slope_bounds(
     if count < MIN_TREND_SAMPLES:
         return Bounds(slope, None, None, count)
     residuals = y - y.mean() - slope * t_from_mean
-    r = min(_STRONGEST, max(0.0, lag1_autocorrelation(residuals) or 0.0))
+    r = lag1_autocorrelation(residuals) or 0.0
+    r = min(_STRONGEST, max(0.0, r + (1 + 4 * r) / blocks))
     variance = float(residuals @ residuals) / (blocks - 2) * (1 + r) / (1 - r)
     margin = student_t(confidence, blocks - 2) * math.sqrt(variance / spread)
     margin += resolution / float(times[-1] - times[0])
