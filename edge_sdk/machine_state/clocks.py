@@ -32,7 +32,8 @@ def clocks_of(tree: Tree, run: Runner, board: Board) -> Clocks:
         domains.append(gpu)
     if board.jetson:
         domains.append(_emc_domain(tree, run))
-    return Clocks(tuple(domains), _deep_idle(tree), tree.text("sys/devices/system/cpu/online"))
+    online = tree.text("sys/devices/system/cpu/online")
+    return Clocks(tuple(domains), _deep_idle(tree, online), online)
 
 
 def cpu_domains(tree: Tree) -> Iterator[ClockDomain]:
@@ -129,19 +130,30 @@ def _emc_domain(tree: Tree, run: Runner) -> ClockDomain:
     return ClockDomain("emc", "emc", cap_hz=cap)
 
 
-def _deep_idle(tree: Tree) -> bool | None:
+def _deep_idle(tree: Tree, online: str | None) -> bool | None:
     """Says whether an online CPU may use an idle state deeper than the first.
+
+    CPUs that the power mode switched off keep their old settings, which mean nothing.
 
     Source: Linux, Documentation/admin-guide/pm/cpuidle.rst; state0 is WFI on Arm, POLL on x86.
     """
     seen = [
         tree.number(folder / "disable")
         for folder in tree.folders("sys/devices/system/cpu/cpu[0-9]*/cpuidle/state[1-9]*")
+        if online is None or int(folder.parts[4].removeprefix("cpu")) in _numbers(online)
     ]
     known = [value for value in seen if value is not None]
     if not known:
         return None
     return any(value == 0 for value in known)
+
+
+def _numbers(ranges: str) -> set[int]:
+    """Reads "0-3,6" as the numbers it stands for."""
+    numbers: set[int] = set()
+    for first, last in re.findall(r"(\d+)(?:-(\d+))?", ranges):
+        numbers.update(range(int(first), int(last or first) + 1))
+    return numbers
 
 
 def _ranges(cpus: str) -> str:

@@ -234,6 +234,14 @@ def test_clocks_are_locked_only_when_all_of_them_are(root: Path) -> None:
     assert reader.snapshot().locked is True
 
 
+def test_a_cpu_that_the_mode_switched_off_does_not_count_as_free(root: Path) -> None:
+    tree = KINDS["agx-orin-jp6"](root).lock()
+    tree.write("sys/devices/system/cpu/cpu11/cpuidle/state1/disable", 0)
+    assert MachineReader(root).snapshot().locked is False
+    tree.write("sys/devices/system/cpu/online", "0-3,4,5-10")
+    assert MachineReader(root).snapshot().locked is True
+
+
 def test_without_root_the_memory_clock_is_unknown_and_so_is_the_lock(root: Path) -> None:
     KINDS["agx-orin-jp6"](root).lock()
     reader = MachineReader(
