@@ -53,9 +53,10 @@ def print_verdicts(verdicts: Verdicts, console: Console) -> None:
     """Prints each clause of a judged SLA, then why what did not pass did not, then the overall verdict."""
     table = _table(printable(f"SLA {verdicts.sla}"))
     table.add_column("verdict", no_wrap=True)
-    table.add_column("clause", overflow="fold", min_width=24)
-    for name in ("limit", "measured", "lower", "upper", "n"):
+    table.add_column("clause", overflow="fold", min_width=18)
+    for name in ("limit", "measured", "lower", "upper"):
         table.add_column(name, justify="right", overflow="fold")
+    table.add_column("n", justify="right", no_wrap=True)
     for clause in verdicts.clauses:
         table.add_row(
             Text(clause.verdict.value, _COLOURS[clause.verdict]),

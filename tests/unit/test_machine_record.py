@@ -168,3 +168,13 @@ def test_a_run_reads_the_machine_around_it(toy_fusion: Path, tmp_path: Path) -> 
     assert len(record.machine_state.watch.at_ms) == 1
     document = record_json(record)
     assert document["machine_findings"][0]["text"] == "the clock lock of cpu0-3 was lost during the run."
+
+
+def test_the_longest_clause_cuts_no_number_off() -> None:
+    sla = parse_sla(
+        "name: line\nengine: substation-rgbt\nlatency: {p50_ms: 400}\n"
+        "machine: {power_mode: MODE_15W_6CORE}\nmemory: {rss_slope_mb_per_h: 60}\n"
+    )
+    out = io.StringIO()
+    print_verdicts(judge(record_of([20.0] * 12_346, machine_state=None), sla), Console(file=out, width=80))
+    assert "12345" in out.getvalue()
