@@ -112,6 +112,8 @@ class RestoreFile:
                 "nothing was changed. Run it with sudo."
             ) from error
         self.found = _parse(os.pread(self._descriptor, 65536, 0))
+        if self.found is None:
+            self.clocks.unlink(missing_ok=True)  # of nobody: clocks are stored after the note
 
     @property
     def clocks(self) -> Path:

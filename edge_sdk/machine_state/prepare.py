@@ -89,7 +89,12 @@ class Preparation:
         self._file = RestoreFile(self._folder)
         if self._file.found is not None:
             self._say("putting back what a killed prepare left")
-            _put_back(self._file, self._file.found, self._reader, self._run, self._say)
+            self._noted = self._file.found
+            try:
+                _put_back(self._file, self._noted, self._reader, self._run, self._say)
+            except BaseException:
+                self._file.close(done=False)
+                raise
             self._before = self._reader.snapshot()
         mode = self._before.power_mode
         if self._changes_mode() and mode.id is None:

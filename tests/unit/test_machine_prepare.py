@@ -236,7 +236,11 @@ def test_a_restore_that_fails_keeps_the_note(jetson: Jetson) -> None:
 
     with pytest.raises(DeviceError, match="jetson_clocks --restore failed: busy"):
         restore_leftover(jetson.reader, broken)
-    assert find_leftover(jetson.root) is not None
+    with pytest.raises(DeviceError, match="busy"):
+        jetson.prepare("MAXN", run=broken).__enter__()
+    leftover = find_leftover(jetson.root)
+    assert leftover is not None
+    assert not leftover.alive
     restore_leftover(jetson.reader, jetson.run)
     assert jetson.state() == FREE
 
@@ -244,6 +248,7 @@ def test_a_restore_that_fails_keeps_the_note(jetson: Jetson) -> None:
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"mode_id": "x"}', '{"mode_id": 1}'])
 def test_a_note_that_is_not_whole_was_written_before_any_change(content: str, jetson: Jetson) -> None:
     jetson.tree.write(f"{STATE_FOLDER}/prepared.json", content)
+    jetson.tree.write(f"{STATE_FOLDER}/clocks.conf", "of nobody")
     assert find_leftover(jetson.root) is None
     assert not restore_leftover(jetson.reader, jetson.run)
     assert jetson.calls() == []
