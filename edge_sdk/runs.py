@@ -14,6 +14,8 @@ from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.devices import machine_facts
 from edge_sdk.errors import ConfigError, FrameError, SourceError
 from edge_sdk.frames import FramePair
+from edge_sdk.machine_state.reader import MachineReader
+from edge_sdk.machine_state.watch import RunWatch
 from edge_sdk.measurements import FrameResult, Route
 from edge_sdk.pipeline import Detector
 from edge_sdk.report.record import (
@@ -179,6 +181,7 @@ def record_run(
     sla: SlaFacts | None = None,
     clock: Clock | None = None,
     on_result: Callable[[FramePair, FrameResult], None] | None = None,
+    watch: RunWatch | None = None,
 ) -> RunRecord:
     """Runs a detector over a source and records every frame.
 
@@ -190,26 +193,28 @@ def record_run(
         sla: the SLA this run is made for.
         clock: that of the run; the machine's by default.
         on_result: called with each pair and its result, outside all timing.
+        watch: reads the machine before, during and after the run; this machine's by default.
 
     Raises:
         SourceError: a pair cannot be answered, or none was.
     """
-    clock = clock or MonotonicClock()
+    clock, watch = clock or MonotonicClock(), watch or RunWatch(MachineReader())
     recorder = RunRecorder()
     pace = Pace(plan.pace_hz, clock)
     counted = _Counted(source)
-    run_source(
-        detector,
-        counted,
-        recorder=recorder,
-        clock=clock,
-        pace=pace,
-        frames=plan.frames,
-        duration_ns=None if plan.duration_s is None else round(plan.duration_s * 1e9),
-        on_bad=plan.on_bad,
-        force=plan.force,
-        on_result=on_result,
-    )
+    with watch:
+        run_source(
+            detector,
+            counted,
+            recorder=recorder,
+            clock=clock,
+            pace=pace,
+            frames=plan.frames,
+            duration_ns=None if plan.duration_s is None else round(plan.duration_s * 1e9),
+            on_bad=plan.on_bad,
+            force=plan.force,
+            on_result=on_result,
+        )
     for skipped in source.skipped:
         recorder.drop(skipped.key, skipped.why)
     for _ in range(source.skipped_count - len(source.skipped)):
@@ -254,6 +259,7 @@ def record_run(
         conditions=_conditions(detector, str(described.get("thermal_unit", ""))),
         sla=sla,
         sdk_version=VERSION,
+        machine_state=watch.state(),
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
@@ -13,25 +15,42 @@ from rich.table import Table
 
 from edge_sdk.cli.run import refuse_unwritable
 
-__all__ = ["doctor"]
+if TYPE_CHECKING:
+    from edge_sdk.devices.finding import Finding
+
+__all__ = ["doctor", "finding_table"]
 
 _STYLES = {"ok": "green", "absent": "yellow", "fault": "bold red"}
 
 
 def doctor(
     json_file: Path | None = typer.Option(None, "--json", help="Write the findings here too."),
+    root: Path = typer.Option(Path("/"), help="Read the machine's state from this file tree instead."),
 ) -> None:
     """Says what this machine has for the SDK, by trying it, and what to do about each thing missing."""
     from edge_sdk.devices import machine_facts
     from edge_sdk.devices.findings import examine
 
     refuse_unwritable(json_file)
-    findings = examine()
-    table = Table("What", "State", "Found", "What to do", title="This machine")
+    findings = examine(root)
+    Console().print(finding_table(findings, "This machine"))
+    if json_file is not None:
+        report = {
+            "schema": 1,
+            "machine": machine_facts(root),
+            "findings": [asdict(item) for item in findings],
+        }
+        json_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
+def finding_table(findings: Iterable[Finding], title: str) -> Table:
+    """Lays findings out for a terminal."""
+    from edge_sdk.report.summary import printable
+
+    table = Table(title=title)
+    for heading in ("What", "State", "Found", "What to do"):
+        table.add_column(heading, overflow="fold")  # an elided path or option cannot be typed
     for item in findings:
         state = f"[{_STYLES[item.state]}]{item.state}[/]"
-        table.add_row(escape(item.what), state, escape(item.found), escape(item.advice))
-    Console().print(table)
-    if json_file is not None:
-        report = {"schema": 1, "machine": machine_facts(), "findings": [asdict(item) for item in findings]}
-        json_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        table.add_row(escape(item.what), state, escape(printable(item.found)), escape(item.advice))
+    return table

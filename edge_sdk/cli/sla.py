@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from edge_sdk.report.record import RunRecord
     from edge_sdk.report.verdict import Verdicts
 
-__all__ = ["app"]
+__all__ = ["UndecidedIsNotUsage", "app"]
 
 COULD_NOT_RUN = 3
 """Exit status when there is nothing to judge."""
 
 
-class _Command(TyperCommand):
+class UndecidedIsNotUsage(TyperCommand):
     """A command whose usage errors do not end with 2, which means undecided here."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -47,7 +47,7 @@ _JSON = typer.Option(None, "--json", metavar="FILE", help="Write the run's recor
 _MARKDOWN = typer.Option(None, "--markdown", metavar="FILE", help="Write a Markdown report for people.")
 
 
-@app.command(cls=_Command)
+@app.command(cls=UndecidedIsNotUsage)
 def check(
     sla_file: str = _SLA_FILE,
     json_file: Path | None = _JSON,
@@ -78,7 +78,7 @@ def check(
     raise typer.Exit(checked.verdicts.exit_status)
 
 
-@app.command("judge", cls=_Command)
+@app.command("judge", cls=UndecidedIsNotUsage)
 def judge_again(
     record_file: str = typer.Argument(
         metavar="RECORD.json", help="A record of `sla check`.", show_default=False

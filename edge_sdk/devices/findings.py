@@ -6,40 +6,23 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edge_sdk.devices.finding import STATES, Finding
 from edge_sdk.devices.machine import installed_version, is_jetson
+from edge_sdk.devices.state_findings import state_findings
 from edge_sdk.engine.bundle import list_bundles
 from edge_sdk.engine.onnx_runner import CPU, CUDA, import_onnxruntime, provider_loads
 from edge_sdk.errors import DeviceNotFoundError
+from edge_sdk.machine_state.leftover import find_leftover
+from edge_sdk.machine_state.reader import MachineReader
 
 __all__ = ["STATES", "Finding", "ask_child", "build_information", "examine"]
-
-STATES = ("ok", "absent", "fault")
-"""ok: there and working. absent: not there; optional unless the advice says otherwise. fault: broken."""
 
 _CHILD_LIMIT_S = 30
 _NEWEST_TESTED_PYTHON = (3, 13)
 _JETPACK_PYTHON = "JetPack 6: Python 3.10, TensorRT 10.3; JetPack 7.2: Python 3.12, TensorRT 10.16"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked for.
-
-    Attributes:
-        what: its name.
-        state: one of `STATES`.
-        found: version or figures, as found; never guessed.
-        advice: what to do, "" where nothing is needed.
-    """
-
-    what: str
-    state: str
-    found: str
-    advice: str = ""
 
 
 def ask_child(code: str) -> tuple[bool, str]:
@@ -95,6 +78,7 @@ def examine(
             version_of,
         ),
         _bundles(tuple(bundles())),
+        *state_findings(MachineReader(root).snapshot(), find_leftover(root)),
     )
 
 

@@ -13,6 +13,7 @@ from edge_sdk.report.summary import (
     figure,
     limit_text,
     printable,
+    shown_figures,
     summarise,
 )
 from edge_sdk.report.verdict import Verdicts
@@ -67,14 +68,12 @@ def _verdict(verdicts: Verdicts) -> Iterator[str]:
         yield ""
     rows = []
     for clause in verdicts.clauses:
-        scale = 100.0 if clause.unit == "share" else 1.0
-        shown = [None if v is None else v * scale for v in (clause.estimate, clause.lower, clause.upper)]
         rows.append(
             [
                 f"**{clause.verdict.value}**",
                 f"`{clause.clause}`",
                 limit_text(clause),
-                *(figure(value) for value in shown),
+                *shown_figures(clause),
                 str(clause.samples),
                 clause.reason,
             ]

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_sdk.machine_state.state import RunState
 from edge_sdk.measurements import STAGES, FrameResult
 from edge_sdk.report.facts import (
     ColdStart,
@@ -106,6 +107,7 @@ class RunRecord:
         conditions: what a reader must know before trusting the figures.
         unsound: why the measurement cannot be judged, beside what its own figures show.
         power: what is known of power, as text.
+        machine_state: the machine before, during and after the run; None where it was not read.
     """
 
     created: str
@@ -124,6 +126,7 @@ class RunRecord:
     unsound: tuple[str, ...] = ()
     power: str = NO_POWER
     sla: SlaFacts | None = None
+    machine_state: RunState | None = None
 
     @property
     def duration_ns(self) -> int:
@@ -233,11 +236,12 @@ class RunRecorder:
         sla: SlaFacts | None = None,
         created: datetime.datetime | None = None,
         sdk_version: str = "unknown",
+        machine_state: RunState | None = None,
     ) -> RunRecord:
         """Makes the record of what was collected.
 
         Arguments:
-            engine, provider, source, run, machine, conditions, unsound, sla: see `RunRecord`.
+            engine, provider, source, run, machine, conditions, unsound, sla, machine_state: see `RunRecord`.
             cold_start: without a first result in it, the first frame's latency is put there.
             created: now, unless a test says otherwise. Needs a time zone.
 
@@ -274,6 +278,7 @@ class RunRecorder:
             conditions=tuple(conditions),
             unsound=tuple(unsound),
             sla=sla,
+            machine_state=machine_state,
         )
 
 

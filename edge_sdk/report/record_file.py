@@ -1,8 +1,9 @@
 """The run record as a JSON file: written readably, and believed only after every check.
 
-Schema `edge-sdk/run-record`, version 1. Times are integer nanoseconds, `null` where a frame did not pass
-a stage. A reader ignores keys it does not know (`verdict` among them, which is made again from the
-figures) and refuses a newer schema version; an older version stays readable.
+Schema `edge-sdk/run-record`, version 2; version 1 had no `machine_state`. Times are integer nanoseconds,
+`null` where a frame did not pass a stage. A reader ignores keys it does not know (`verdict` and
+`machine_findings` among them, which are made again from the figures) and refuses a newer schema version; an
+older version stays readable.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_sdk.errors import RecordError
+from edge_sdk.machine_state.state import RunState
 from edge_sdk.measurements import STAGES, Reason, Route
 from edge_sdk.report.fields import Fields
 from edge_sdk.report.record import (
@@ -33,18 +35,20 @@ from edge_sdk.report.record import (
     SlaFacts,
     SourceFacts,
 )
+from edge_sdk.report.soundness import state_findings
+from edge_sdk.report.typed import json_types, read_typed
 
 __all__ = ["SCHEMA", "SCHEMA_VERSION", "load_record", "parse_record", "record_json", "write_record"]
 
 SCHEMA = "edge-sdk/run-record"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 MAX_FILE_NBYTES = 2**30
 """A larger file is not read."""
 
 
 def record_json(record: RunRecord, verdict: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Lays a record out as the JSON document of schema version 1.
+    """Lays a record out as the JSON document of schema version 2.
 
     Arguments:
         record: the run.
@@ -60,6 +64,8 @@ def record_json(record: RunRecord, verdict: Mapping[str, Any] | None = None) -> 
         "engine": asdict(record.engine),
         "provider": {**asdict(record.provider), "tried": [list(pair) for pair in record.provider.tried]},
         "machine": dict(record.machine),
+        "machine_state": json_types(record.machine_state),
+        "machine_findings": [asdict(finding) for finding in state_findings(record)],
         "source": {**asdict(record.source), "frames_read": len(frames) + len(record.dropped)},
         "run": {
             **asdict(record.run),
@@ -99,7 +105,9 @@ def write_record(record: RunRecord, path: Path | str, verdict: Mapping[str, Any]
     """
     sections = []
     for key, value in record_json(record, verdict).items():
-        if isinstance(value, dict) and value:
+        if key == "machine_state":
+            sections.append(f" {json.dumps(key)}: {_laid_out(value, 1)}")
+        elif isinstance(value, dict) and value:
             lines = ",\n".join(f"  {json.dumps(name)}: {_compact(entry)}" for name, entry in value.items())
             sections.append(f" {json.dumps(key)}: {{\n{lines}\n }}")
         else:
@@ -188,6 +196,7 @@ def parse_record(document: Any, origin: str = "record") -> RunRecord:
         unsound=tuple(top.texts("unsound")),
         power=top.text("power"),
         sla=top.optional("sla", lambda key: _sla(top.section(key))),
+        machine_state=top.optional("machine_state", lambda key: _machine_state(top.section(key))),
     )
     _check_sums(record, run, source, top)
     return record
@@ -216,6 +225,16 @@ def _cold_start(fields: Fields) -> ColdStart:
 
 def _sla(fields: Fields) -> SlaFacts:
     return SlaFacts(fields.text("name"), fields.text("sha256"))
+
+
+def _machine_state(fields: Fields) -> RunState:
+    state = read_typed(fields, RunState)
+    watch, count = state.watch, len(state.watch.at_ms)
+    for key in ("rss_kb", "used_kb", "hottest_c"):
+        if len(getattr(watch, key)) != count:
+            found = f"{len(getattr(watch, key))} entries"
+            raise fields.wrong(f"watch.{key}", f"{count} entries, one a sample", found)
+    return state
 
 
 def _frames(fields: Fields, count: int) -> FrameColumns:
@@ -290,6 +309,15 @@ def _refuse_constant(name: str) -> None:
 
 def _nullable(column: NDArray[np.int64]) -> list[int | None]:
     return [None if value == ABSENT else value for value in column.tolist()]
+
+
+def _laid_out(value: Any, depth: int) -> str:
+    """Writes objects within objects one key a line; a list stays on its line."""
+    if not isinstance(value, dict) or not any(isinstance(entry, (dict, list)) for entry in value.values()):
+        return _compact(value)
+    indent = " " * (depth + 1)
+    lines = (f"{indent}{json.dumps(name)}: {_laid_out(entry, depth + 1)}" for name, entry in value.items())
+    return "{\n" + ",\n".join(lines) + "\n" + " " * depth + "}"
 
 
 def _compact(value: Any) -> str:

@@ -6,11 +6,12 @@ import os
 
 import numpy as np
 
+from edge_sdk.machine_state.changes import StateFinding, changes
 from edge_sdk.measurements import Reason
 from edge_sdk.report.record import ABSENT, RunRecord
 from edge_sdk.sla import Sla
 
-__all__ = ["faults_of", "mismatches"]
+__all__ = ["faults_of", "mismatches", "state_faults", "state_findings"]
 
 _UNREAL = ("null", "emulat", "replay", "fake")
 
@@ -30,6 +31,16 @@ def faults_of(record: RunRecord) -> list[str]:
     if negative or (np.diff(frames.start_ns) < 0).any():
         faults.append("the clock went backwards during the run.")
     return faults
+
+
+def state_findings(record: RunRecord) -> tuple[StateFinding, ...]:
+    """Lists what happened to the machine during the run; empty where its state was not read."""
+    return () if record.machine_state is None else changes(record.machine_state)
+
+
+def state_faults(record: RunRecord) -> list[str]:
+    """Lists what happened to the machine that makes times and energies unsound."""
+    return [finding.text for finding in state_findings(record) if finding.spoils]
 
 
 def mismatches(record: RunRecord, sla: Sla) -> list[str]:

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_sdk.measurements import STAGES, Route
+from edge_sdk.report.clauses import ClauseVerdict
+from edge_sdk.report.machine_text import state_text
 from edge_sdk.report.record import ABSENT, RunRecord
-from edge_sdk.report.verdict import ClauseVerdict
+from edge_sdk.report.soundness import state_findings
 from edge_sdk.stats import CONFIDENCE, Bounds, percentile, percentile_bounds
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "figure",
     "limit_text",
     "printable",
+    "shown_figures",
     "summarise",
 ]
 
@@ -88,10 +91,12 @@ def summarise(record: RunRecord) -> RunSummary:
     )
 
 
-def figure(value: float | None, digits: int = 3) -> str:
+def figure(value: float | str | None, digits: int = 3) -> str:
     """Writes a number for people: a few significant digits, never a power of ten, "-" for none."""
     if value is None:
         return "-"
+    if isinstance(value, str):
+        return printable(value)
     whole = len(str(int(abs(value)))) if abs(value) >= 1 else 0
     return f"{value:.{max(0, digits - max(whole, 1)) if value else 0}f}" if whole else f"{value:.{digits}g}"
 
@@ -112,11 +117,20 @@ def printable(text: str) -> str:
 
 def limit_text(clause: ClauseVerdict) -> str:
     """Writes what a clause asks for: `<= 60 ms`, `>= 20 fps`, `<= 1 %`."""
+    if isinstance(clause.limit, str):
+        return clause.limit
     if clause.unit == "share":
         return f"<= {100 * clause.limit:g} %"
     if clause.unit == "frames/s":
         return f">= {clause.limit:g} fps"
     return f"<= {clause.limit:g} {clause.unit}"
+
+
+def shown_figures(clause: ClauseVerdict) -> list[str]:
+    """Writes what was measured and its two bounds, in the unit that `limit_text` uses."""
+    scale = 100.0 if clause.unit == "share" else 1.0
+    shown = (clause.estimate, clause.lower, clause.upper)
+    return [figure(value if value is None or isinstance(value, str) else value * scale) for value in shown]
 
 
 def _route(record: RunRecord, name: str, wanted: NDArray[np.bool_], total: int) -> RouteSummary:
@@ -182,11 +196,13 @@ def _facts(record: RunRecord) -> list[tuple[str, str]]:
         ),
         ("Warm-up", f"leading frames kept apart, found by change point: {record.warm_up_frames}"),
         ("Power", record.power),
+        ("State", state_text(record.machine_state)),
     ]
 
 
 def _caveats(record: RunRecord) -> list[str]:
-    caveats = list(record.conditions)
+    caveats = [f"Machine: {finding.text}" for finding in state_findings(record)]
+    caveats += record.conditions
     for note, count in record.notes.items():
         caveats.append(f"{note} ({count} of {len(record.frames)} frames)")
     for why, count in Counter(entry.why for entry in record.dropped).most_common(5):

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from edge_sdk.measurements import STAGES
+from edge_sdk.report.clauses import Outcome
 from edge_sdk.report.record import RunRecord
 from edge_sdk.report.summary import (
     SHOWN_SHARES,
@@ -18,9 +19,10 @@ from edge_sdk.report.summary import (
     figure,
     limit_text,
     printable,
+    shown_figures,
     summarise,
 )
-from edge_sdk.report.verdict import Outcome, Verdicts
+from edge_sdk.report.verdict import Verdicts
 
 __all__ = ["print_run", "print_verdicts"]
 
@@ -51,26 +53,24 @@ def print_verdicts(verdicts: Verdicts, console: Console) -> None:
     """Prints each clause of a judged SLA, then why what did not pass did not, then the overall verdict."""
     table = _table(printable(f"SLA {verdicts.sla}"))
     table.add_column("verdict", no_wrap=True)
-    table.add_column("clause", overflow="fold", min_width=24)
-    for name in ("limit", "measured", "lower", "upper", "n"):
+    table.add_column("clause", overflow="fold", min_width=18)
+    for name in ("limit", "measured", "lower", "upper"):
         table.add_column(name, justify="right", overflow="fold")
+    table.add_column("n", justify="right", no_wrap=True)
     for clause in verdicts.clauses:
-        scale = 100.0 if clause.unit == "share" else 1.0
-        shown = [None if v is None else v * scale for v in (clause.estimate, clause.lower, clause.upper)]
         table.add_row(
             Text(clause.verdict.value, _COLOURS[clause.verdict]),
             Text(clause.clause.removeprefix("latency.")),  # or the table outgrows 80 columns
             limit_text(clause),
-            *(figure(value) for value in shown),
+            *shown_figures(clause),
             str(clause.samples),
         )
     console.print(table)
     for why in verdicts.unsound:
         console.print(Text(printable(f"INVALID because {why}")))
-    if not verdicts.unsound:
-        for clause in verdicts.clauses:
-            if clause.verdict is not Outcome.PASS:
-                console.print(Text(printable(f"{clause.verdict.value} {clause.clause}: {clause.reason}")))
+    for clause in verdicts.clauses:
+        if clause.verdict is not Outcome.PASS and clause.reason not in verdicts.unsound:
+            console.print(Text(printable(f"{clause.verdict.value} {clause.clause}: {clause.reason}")))
     for note in verdicts.notes:
         console.print(Text(note, "dim"))
     console.print(

@@ -11,15 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from enum import Enum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edge_sdk.errors import SlaViolationError
+from edge_sdk.machine_state.changes import sees_throttling
+from edge_sdk.report.clauses import ClauseVerdict, Outcome, invalid
+from edge_sdk.report.machine_clauses import OWN_KEYS, judge_machine, judge_memory
 from edge_sdk.report.record import ABSENT, RunRecord
-from edge_sdk.report.soundness import faults_of, mismatches
+from edge_sdk.report.soundness import faults_of, mismatches, state_faults
 from edge_sdk.sla import LatencyLimit, Sla
 from edge_sdk.stats import (
     MIN_RATE_BLOCKS,
@@ -39,40 +41,7 @@ _FORESEEABLE_FRAMES = 10_000_000
 _LONG_WARM_UP_SHARE = 0.2
 
 
-class Outcome(str, Enum):
-    """What came of a clause or of the whole SLA, mildest first."""
-
-    PASS = "PASS"
-    INCONCLUSIVE = "INCONCLUSIVE"
-    FAIL = "FAIL"
-    INVALID = "INVALID"
-
-
 _SEVERITY = tuple(Outcome)
-
-
-@dataclass(frozen=True)
-class ClauseVerdict:
-    """One clause, judged.
-
-    Attributes:
-        clause: its dotted key in the SLA file.
-        limit, unit: what it asks for: "ms", "frames/s" or "share".
-        estimate, lower, upper: what was measured and its one-sided bounds, in `unit`; None: cannot be said.
-        samples: frames, or blocks of a second for the frame rate.
-        verdict: the outcome.
-        reason: why, in a sentence.
-    """
-
-    clause: str
-    limit: float
-    unit: str
-    estimate: float | None
-    lower: float | None
-    upper: float | None
-    samples: int
-    verdict: Outcome
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -100,7 +69,8 @@ class Verdicts:
         overall: the worst of its clauses: INVALID, FAIL, INCONCLUSIVE, PASS.
         confidence: of each one-sided bound.
         clauses: in the order of the file.
-        unsound: why the measurement is INVALID; empty when it is sound.
+        unsound: why the measurement is INVALID; empty when it is sound. What happened to the machine spoils
+            every clause but those on the machine and on memory.
         dependence: what makes the bounds optimistic.
         warm_up_frames: leading frames that were not judged.
         notes: what a reader of the verdict must know.
@@ -148,21 +118,28 @@ def judge(record: RunRecord, sla: Sla) -> Verdicts:
         sla: the limits; need not be the one the run was made for, but must ask for the same
             engine, source, device and pace, or the verdict is INVALID.
     """
-    unsound = (*faults_of(record), *mismatches(record, sla))
+    faults, spoilt = (*faults_of(record), *mismatches(record, sla)), tuple(state_faults(record))
     clauses = [_judge_latency(record, limit, sla.confidence) for limit in sla.latency]
     if sla.min_fps is not None:
         clauses.append(_judge_rate(record, sla.min_fps, sla.confidence))
     if sla.max_dropped_share is not None:
         clauses.append(_judge_dropped(record, sla.max_dropped_share, sla.confidence))
-    if unsound:
-        clauses = [_invalid(clause, unsound[0]) for clause in clauses]
+    clauses += judge_machine(record, sla)
+    clauses += judge_memory(record, sla)
+    if faults:
+        clauses = [invalid(clause, faults[0]) for clause in clauses]
+    elif spoilt:
+        clauses = [
+            clause if clause.clause.split(".")[0] in OWN_KEYS else invalid(clause, spoilt[0])
+            for clause in clauses
+        ]
     dependence = _dependence(record)
     return Verdicts(
         sla=sla.name,
         overall=max((clause.verdict for clause in clauses), key=_SEVERITY.index),
         confidence=sla.confidence,
         clauses=tuple(clauses),
-        unsound=unsound,
+        unsound=(*faults, *spoilt),
         dependence=dependence,
         warm_up_frames=record.warm_up_frames,
         notes=tuple(_notes(record, sla, dependence)),
@@ -327,10 +304,6 @@ def _judge_dropped(record: RunRecord, limit: float, confidence: float) -> Clause
     )
 
 
-def _invalid(clause: ClauseVerdict, why: str) -> ClauseVerdict:
-    return ClauseVerdict(**{**asdict(clause), "verdict": Outcome.INVALID, "reason": why})
-
-
 def _dependence(record: RunRecord) -> Dependence:
     steady_ms = record.frames.latency_ns[record.steady] / 1e6
     blocks = block_percentiles(record.frames.start_ns[record.steady], steady_ms, 0.95)
@@ -360,6 +333,10 @@ def _notes(record: RunRecord, sla: Sla, dependence: Dependence) -> Sequence[str]
         notes.append("Warm-up took much of the run: a longer one shows better how it settles.")
     if sla.min_fps is not None:
         notes.append("The frame rate is bounded by Student's t over blocks of 1 s.")
+    if record.machine_state is None:
+        notes.append("The machine's state was not read: throttling would not show.")
+    elif blind := sees_throttling(record.machine_state):
+        notes.append(f"Throttling would not show: {blind}.")
     if record.run.pace_hz is not None:
         notes.append(f"Paced at {record.run.pace_hz:g} Hz: a higher frame rate cannot show.")
     return notes

@@ -11,7 +11,7 @@ from pathlib import Path
 from edge_sdk.errors import SlaFileError
 from edge_sdk.measurements import STAGES, Route
 from edge_sdk.sla.section import Section, load_yaml
-from edge_sdk.sla.terms import LatencyLimit, RunPlan, Sla
+from edge_sdk.sla.terms import LatencyLimit, MachineLimits, MemoryLimits, RunPlan, Sla
 from edge_sdk.stats import CONFIDENCE
 
 __all__ = ["load_sla", "parse_sla"]
@@ -27,14 +27,14 @@ _TOP_KEYS = (
     "latency",
     "throughput",
     "frames",
+    "machine",
+    "memory",
     "run",
     "confidence",
 )
 _LATER_KEYS = {
     "energy": "energy per inference",
     "power": "power",
-    "memory": "memory",
-    "machine": "the machine's state",
 }
 _PERCENTILE_KEY = re.compile(r"p(\d{1,2})(?:_(\d{1,4}))?_ms")
 
@@ -85,8 +85,10 @@ def parse_sla(content: bytes | str, path: Path | None = None) -> Sla:
     frames.refuse_unknown(["max_dropped_share"])
     min_fps = throughput.number("min_fps", above=0, most=100_000, unit="frames/s")
     max_dropped_share = frames.number("max_dropped_share", least=0, below=1)
+    machine, memory = _machine_limits(top.section("machine")), _memory_limits(top.section("memory"))
     run = _run_plan(top.section("run"))
-    if not latency and min_fps is None and max_dropped_share is None:
+    some = machine != MachineLimits() or memory != MemoryLimits()
+    if not latency and min_fps is None and max_dropped_share is None and not some:
         raise SlaFileError(
             path,
             "",
@@ -105,6 +107,8 @@ def parse_sla(content: bytes | str, path: Path | None = None) -> Sla:
         confidence=top.number("confidence", least=0.5, below=1) or CONFIDENCE,
         sha256=hashlib.sha256(raw).hexdigest(),
         path=path,
+        machine=machine,
+        memory=memory,
     )
 
 
@@ -150,6 +154,35 @@ def _share_of(match: re.Match[str]) -> float:
     digits = match[2] or ""
     # Through a fraction: 99.9 / 100 in floating point is not 0.999.
     return float(Fraction(int(match[1] + digits), 100 * 10 ** len(digits)))
+
+
+def _machine_limits(section: Section) -> MachineLimits:
+    section.refuse_unknown(("power_mode", "clocks_locked", "throttled"))
+    mode = section.entries.get("power_mode")
+    if isinstance(mode, int) and not isinstance(mode, bool):
+        raise SlaFileError(
+            section.path,
+            "machine.power_mode",
+            f"expected the mode's name, found {mode}",
+            "Ids mean another mode on another board: write the name that `nvpmodel -q` prints.",
+        )
+    if section.flag("throttled"):
+        raise SlaFileError(
+            section.path, "machine.throttled", "expected false, found true", "No SLA asks for throttling."
+        )
+    return MachineLimits(
+        power_mode=section.text("power_mode"),
+        clocks_locked=section.flag("clocks_locked"),
+        unthrottled="throttled" in section.entries,
+    )
+
+
+def _memory_limits(section: Section) -> MemoryLimits:
+    section.refuse_unknown(("peak_mb", "rss_slope_mb_per_h"))
+    return MemoryLimits(
+        peak_mb=section.number("peak_mb", above=0, most=1e7, unit="MB"),
+        rss_slope_mb_per_h=section.number("rss_slope_mb_per_h", least=0, most=1e7, unit="MB/h"),
+    )
 
 
 def _run_plan(section: Section) -> RunPlan:

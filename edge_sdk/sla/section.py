@@ -58,6 +58,15 @@ class Section:
             raise self.wrong(key, "text", value)
         return value
 
+    def flag(self, key: str) -> bool | None:
+        """Reads true or false, or None where the file has none."""
+        if key not in self.entries:
+            return None
+        value = self.entries[key]
+        if not isinstance(value, bool):
+            raise self.wrong(key, "true or false", value)
+        return value
+
     def whole(self, key: str, least: int, most: int) -> int | None:
         """Reads a whole number within bounds, or None where the file has none."""
         if key not in self.entries:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edge_sdk.measurements import Route
 
-__all__ = ["LatencyLimit", "RunPlan", "Sla"]
+__all__ = ["LatencyLimit", "MachineLimits", "MemoryLimits", "RunPlan", "Sla"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,34 @@ class LatencyLimit:
     limit_ms: float
     stage: str | None = None
     route: Route | None = None
+
+
+@dataclass(frozen=True)
+class MachineLimits:
+    """What state the machine must be in, from before the run to after it.
+
+    Attributes:
+        power_mode: name of the mode, or None for any.
+        clocks_locked: clocks held (True), free (False), or None for either.
+        unthrottled: nothing may have slowed the chip down.
+    """
+
+    power_mode: str | None = None
+    clocks_locked: bool | None = None
+    unthrottled: bool = False
+
+
+@dataclass(frozen=True)
+class MemoryLimits:
+    """What memory this process may take.
+
+    Attributes:
+        peak_mb: at most, in megabytes (10^6 bytes).
+        rss_slope_mb_per_h: growth after warm-up in megabytes an hour.
+    """
+
+    peak_mb: float | None = None
+    rss_slope_mb_per_h: float | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +89,7 @@ class Sla:
         confidence: of each one-sided bound.
         sha256: of the file's bytes.
         path: the file, or None when it came as text.
+        machine, memory: what is asked of the machine's state and of memory.
     """
 
     name: str
@@ -74,3 +103,5 @@ class Sla:
     confidence: float
     sha256: str
     path: Path | None = None
+    machine: MachineLimits = MachineLimits()
+    memory: MemoryLimits = MemoryLimits()

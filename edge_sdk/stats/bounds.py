@@ -20,6 +20,7 @@ __all__ = [
     "percentile_bounds",
     "rate_bounds",
     "share_bounds",
+    "student_t",
 ]
 
 BLOCK_NS = 1_000_000_000
@@ -121,7 +122,7 @@ def rate_bounds(start_ns: ArrayLike, confidence: float = CONFIDENCE, block_ns: i
         first = last
     if len(rates) < MIN_RATE_BLOCKS:
         return Bounds(estimate, None, None, len(rates))
-    margin = _student_t(confidence, len(rates) - 1) * float(np.std(rates, ddof=1)) / math.sqrt(len(rates))
+    margin = student_t(confidence, len(rates) - 1) * float(np.std(rates, ddof=1)) / math.sqrt(len(rates))
     return Bounds(estimate, max(0.0, estimate - margin), estimate + margin, len(rates))
 
 
@@ -140,7 +141,7 @@ def _nearest_rank(ordered: NDArray[np.float64], share: float) -> float:
     return float(ordered[max(1, math.ceil(share * len(ordered) - 1e-9)) - 1])
 
 
-def _student_t(confidence: float, freedom: int) -> float:
+def student_t(confidence: float, freedom: int) -> float:
     """Expands Student's quantile around the normal one; good to 0.001 from 9 degrees of freedom.
 
     Source: Abramowitz and Stegun, 26.7.5.

@@ -44,9 +44,10 @@ def commands() -> list[str]:
     for line in found:
         words = line.split()
         group = words[0]
-        if group in ("sla", "engines"):
+        if group in ("sla", "engines", "machine"):
             names += [
-                f"{group} {choice}" for choice in re.findall(r"\b(check|judge|list|show|verify|new)\b", line)
+                f"{group} {choice}"
+                for choice in re.findall(r"\b(check|judge|list|show|verify|new|prepare|restore)\b", line)
             ]
         else:
             names.append(group)
@@ -67,7 +68,16 @@ def test_each_command_it_names_is_there(command: str) -> None:
 
 
 def test_it_names_commands() -> None:
-    assert {"run", "doctor", "bench", "sla check", "sla judge", "engines new"} <= set(commands())
+    assert {
+        "run",
+        "doctor",
+        "bench",
+        "compare",
+        "sla check",
+        "sla judge",
+        "engines new",
+        "machine prepare",
+    } <= set(commands())
 
 
 def test_the_files_it_shows_are_in_the_repository() -> None:

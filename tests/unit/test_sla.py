@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from edge_sdk.errors import ConfigError, SlaFileError
 from edge_sdk.measurements import Route
-from edge_sdk.sla import LatencyLimit, RunPlan, load_sla, parse_sla
+from edge_sdk.sla import LatencyLimit, MachineLimits, MemoryLimits, RunPlan, load_sla, parse_sla
 
 WHOLE = """
 name: line 7
@@ -27,6 +27,8 @@ latency:
   routes: {thermal: {p50_ms: 9}}
 throughput: {min_fps: 20}
 frames: {max_dropped_share: 0.01}
+machine: {power_mode: 30W, clocks_locked: true, throttled: false}
+memory: {peak_mb: 900, rss_slope_mb_per_h: 0}
 run: {frames: 500, pace_hz: 25, seed: 3}
 confidence: 0.95
 """
@@ -45,6 +47,8 @@ def test_everything_a_file_may_say_is_read() -> None:
         LatencyLimit("latency.routes.thermal.p50_ms", 0.5, 9, route=Route.THERMAL),
     )
     assert (sla.min_fps, sla.max_dropped_share) == (20, 0.01)
+    assert sla.machine == MachineLimits("30W", True, True)
+    assert sla.memory == MemoryLimits(900, 0)
     assert sla.run == RunPlan(frames=500, duration_s=None, pace_hz=25, seed=3)
     assert sla.sha256 == hashlib.sha256(WHOLE.encode()).hexdigest()
 
@@ -55,6 +59,11 @@ def test_what_a_file_leaves_out_has_a_default() -> None:
     assert sla.confidence == 0.99
     assert sla.run == RunPlan(duration_s=30.0)
     assert parse_sla("engine: mine\nthroughput: {min_fps: 1}\n").name == "unnamed"
+
+
+@pytest.mark.parametrize("limit", ["machine: {throttled: false}", "memory: {peak_mb: 1}"])
+def test_a_clause_on_the_machine_alone_is_an_sla(limit: str) -> None:
+    assert parse_sla(f"engine: mine\n{limit}\n").latency == ()
 
 
 def test_a_file_is_read_and_named_in_errors(tmp_path: Path) -> None:
@@ -89,6 +98,8 @@ def test_a_file_that_is_not_there_is_an_error_of_ours(tmp_path: Path) -> None:
         ("throughput: {fps: 1}", "throughput.fps", "Did you mean min_fps?"),
         ("frames: {dropped: 1}", "frames.dropped", "Did you mean max_dropped_share?"),
         ("run: {frame: 1}", "run.frame", "Did you mean frames?"),
+        ("machine: {mode: x}", "machine.mode", "Did you mean power_mode?"),
+        ("memory: {peak: 1}", "memory.peak", "Did you mean peak_mb?"),
         ("zzz: 1", "zzz", "Known keys: name, engine"),
     ],
 )
@@ -99,7 +110,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_known_one(text: str, key: st
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("section", ["energy", "power", "memory", "machine"])
+@pytest.mark.parametrize("section", ["energy", "power"])
 def test_sections_of_later_versions_are_refused_as_not_judged(section: str) -> None:
     with pytest.raises(SlaFileError, match=f"{section}: .* not judged by this version"):
         parse_sla(f"engine: mine\nlatency: {{p50_ms: 1}}\n{section}: {{x: 1}}\n")
@@ -131,6 +142,13 @@ def test_sections_of_later_versions_are_refused_as_not_judged(section: str) -> N
         ("run: {duration_s: 0}\nlatency: {p50_ms: 1}", "run.duration_s", "more than 0"),
         ("run: {pace_hz: 0}\nlatency: {p50_ms: 1}", "run.pace_hz", "more than 0"),
         ("run: {seed: -1}\nlatency: {p50_ms: 1}", "run.seed", "whole number"),
+        ("machine: {power_mode: 2}", "machine.power_mode", "Ids mean another mode on another board"),
+        ("machine: {power_mode: ''}", "machine.power_mode", "expected text"),
+        ("machine: {clocks_locked: 1}", "machine.clocks_locked", "expected true or false, found 1"),
+        ("machine: {throttled: true}", "machine.throttled", "No SLA asks for throttling"),
+        ("machine: {}", "", "no limit to judge"),
+        ("memory: {peak_mb: 0}", "memory.peak_mb", "more than 0"),
+        ("memory: {rss_slope_mb_per_h: -1}", "memory.rss_slope_mb_per_h", "at least 0"),
         ("name: 7\nlatency: {p50_ms: 1}", "name", "expected text, found 7"),
         ("name: ''\nlatency: {p50_ms: 1}", "name", "expected text"),
         ("confidence: 1\nlatency: {p50_ms: 1}", "confidence", "less than 1"),

@@ -1,0 +1,1 @@
+"""What state the machine is in: mode, clocks, heat, throttling, memory; read, watched, compared, prepared."""

@@ -1,0 +1,47 @@
+"""One judged clause: what a verdict is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+__all__ = ["ClauseVerdict", "Outcome", "invalid"]
+
+
+class Outcome(str, Enum):
+    """What came of a clause or of the whole SLA, mildest first."""
+
+    PASS = "PASS"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    FAIL = "FAIL"
+    INVALID = "INVALID"
+
+
+@dataclass(frozen=True)
+class ClauseVerdict:
+    """One clause, judged.
+
+    Attributes:
+        clause: its dotted key in the SLA file.
+        limit, unit: what it asks for: "ms", "frames/s", "share", "MB", "MB/h"; "" for a
+            state, which is text.
+        estimate, lower, upper: what was measured and its one-sided bounds, in `unit`; None: cannot be said.
+        samples: frames, or blocks of a second for the frame rate.
+        verdict: the outcome.
+        reason: why, in a sentence.
+    """
+
+    clause: str
+    limit: float | str
+    unit: str
+    estimate: float | str | None
+    lower: float | None
+    upper: float | None
+    samples: int
+    verdict: Outcome
+    reason: str
+
+
+def invalid(clause: ClauseVerdict, why: str) -> ClauseVerdict:
+    """Makes the same clause INVALID; its figures stay to be seen."""
+    return replace(clause, verdict=Outcome.INVALID, reason=why)
