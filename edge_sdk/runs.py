@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Protocol
+from typing import Any, Protocol
 
 from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.devices import machine_facts
 from edge_sdk.errors import ConfigError, FrameError, SourceError
 from edge_sdk.frames import FramePair
 from edge_sdk.measurements import FrameResult, Route
+from edge_sdk.meter.run_power import RunPower
 from edge_sdk.pipeline import Detector
 from edge_sdk.report.record import (
+    NO_POWER,
     ColdStart,
     EngineFacts,
     ProviderFacts,
@@ -179,6 +181,7 @@ def record_run(
     sla: SlaFacts | None = None,
     clock: Clock | None = None,
     on_result: Callable[[FramePair, FrameResult], None] | None = None,
+    power: RunPower | str = NO_POWER,
 ) -> RunRecord:
     """Runs a detector over a source and records every frame.
 
@@ -190,14 +193,19 @@ def record_run(
         sla: the SLA this run is made for.
         clock: that of the run; the machine's by default.
         on_result: called with each pair and its result, outside all timing.
+        power: follows the run with a power meter on the same clock, or the text that says why none does.
 
     Raises:
         SourceError: a pair cannot be answered, or none was.
+        MeterError: the recording of an external power meter cannot be used.
     """
     clock = clock or MonotonicClock()
     recorder = RunRecorder()
     pace = Pace(plan.pace_hz, clock)
     counted = _Counted(source)
+    if isinstance(power, RunPower):
+        on_result = _noting_pauses(power, on_result, clock)
+        power.before()
     run_source(
         detector,
         counted,
@@ -210,6 +218,8 @@ def record_run(
         force=plan.force,
         on_result=on_result,
     )
+    if isinstance(power, RunPower):
+        power.after()
     for skipped in source.skipped:
         recorder.drop(skipped.key, skipped.why)
     for _ in range(source.skipped_count - len(source.skipped)):
@@ -254,7 +264,30 @@ def record_run(
         conditions=_conditions(detector, str(described.get("thermal_unit", ""))),
         sla=sla,
         sdk_version=VERSION,
+        **_power_facts(power, recorder),
     )
+
+
+def _noting_pauses(
+    power: RunPower, on_result: Callable[[FramePair, FrameResult], None] | None, clock: Clock
+) -> Callable[[FramePair, FrameResult], None]:
+    """Tells the meter how long the run's clock stands still after each frame: power is drawn meanwhile."""
+
+    def noted(pair: FramePair, result: FrameResult) -> None:
+        start_ns = clock.now_ns()
+        if on_result is not None:
+            on_result(pair, result)
+        power.paused(clock.now_ns() - start_ns)
+
+    return noted
+
+
+def _power_facts(power: RunPower | str, recorder: RunRecorder) -> dict[str, Any]:
+    if isinstance(power, str):
+        return {"power": power}
+    start_ns, end_ns = recorder.busy_ns
+    part = power.part((start_ns, end_ns + power.pauses_ns()))
+    return {"power": part.facts.named, "meter": part}
 
 
 class _Counted:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_sdk.measurements import STAGES, FrameResult
+from edge_sdk.power import PowerPart
 from edge_sdk.report.facts import (
     ColdStart,
     Dropped,
@@ -106,6 +107,7 @@ class RunRecord:
         conditions: what a reader must know before trusting the figures.
         unsound: why the measurement cannot be judged, beside what its own figures show.
         power: what is known of power, as text.
+        meter: what a power meter gave, None where there was none.
     """
 
     created: str
@@ -124,6 +126,7 @@ class RunRecord:
     unsound: tuple[str, ...] = ()
     power: str = NO_POWER
     sla: SlaFacts | None = None
+    meter: PowerPart | None = None
 
     @property
     def duration_ns(self) -> int:
@@ -176,6 +179,13 @@ class RunRecorder:
     def dropped(self) -> int:
         """Pairs dropped so far."""
         return len(self._dropped)
+
+    @property
+    def busy_ns(self) -> tuple[int, int]:
+        """When the first frame began and the last one ended, on the clock of `add`; equal without frames."""
+        if not self._keys:
+            return 0, 0
+        return self._start_ns[0], self._start_ns[-1] + self._latency_ns[-1]
 
     @property
     def first_drop(self) -> str:
@@ -233,11 +243,13 @@ class RunRecorder:
         sla: SlaFacts | None = None,
         created: datetime.datetime | None = None,
         sdk_version: str = "unknown",
+        power: str = NO_POWER,
+        meter: PowerPart | None = None,
     ) -> RunRecord:
         """Makes the record of what was collected.
 
         Arguments:
-            engine, provider, source, run, machine, conditions, unsound, sla: see `RunRecord`.
+            engine, provider, source, run, machine, conditions, unsound, sla, power, meter: see `RunRecord`.
             cold_start: without a first result in it, the first frame's latency is put there.
             created: now, unless a test says otherwise. Needs a time zone.
 
@@ -274,6 +286,8 @@ class RunRecorder:
             conditions=tuple(conditions),
             unsound=tuple(unsound),
             sla=sla,
+            power=power,
+            meter=meter,
         )
 
 

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_sdk.errors import SlaViolationError
+from edge_sdk.report.power_clauses import find_power
 from edge_sdk.report.record import ABSENT, RunRecord
 from edge_sdk.report.soundness import faults_of, mismatches
-from edge_sdk.sla import LatencyLimit, Sla
+from edge_sdk.sla import LatencyLimit, PowerLimit, Sla
 from edge_sdk.stats import (
     MIN_RATE_BLOCKS,
     Bounds,
@@ -57,7 +58,7 @@ class ClauseVerdict:
 
     Attributes:
         clause: its dotted key in the SLA file.
-        limit, unit: what it asks for: "ms", "frames/s" or "share".
+        limit, unit: what it asks for: "ms", "frames/s", "share", "mJ" or "W".
         estimate, lower, upper: what was measured and its one-sided bounds, in `unit`; None: cannot be said.
         samples: frames, or blocks of a second for the frame rate.
         verdict: the outcome.
@@ -154,6 +155,7 @@ def judge(record: RunRecord, sla: Sla) -> Verdicts:
         clauses.append(_judge_rate(record, sla.min_fps, sla.confidence))
     if sla.max_dropped_share is not None:
         clauses.append(_judge_dropped(record, sla.max_dropped_share, sla.confidence))
+    clauses += [_judge_power(record, limit, sla.confidence) for limit in sla.power]
     if unsound:
         clauses = [_invalid(clause, unsound[0]) for clause in clauses]
     dependence = _dependence(record)
@@ -327,6 +329,27 @@ def _judge_dropped(record: RunRecord, limit: float, confidence: float) -> Clause
     )
 
 
+def _judge_power(record: RunRecord, limit: PowerLimit, confidence: float) -> ClauseVerdict:
+    """Judges energy and power; without a sensor, or with a window that says nothing, it is INVALID."""
+    finding = find_power(record, limit, confidence)
+    verdict, reason = _decide(finding.bounds, limit.limit, finding.unit)
+    if verdict is Outcome.INCONCLUSIVE:
+        reason = finding.undecided
+    if finding.invalid:
+        verdict, reason = Outcome.INVALID, finding.invalid
+    return ClauseVerdict(
+        clause=limit.clause,
+        limit=limit.limit,
+        unit=finding.unit,
+        estimate=finding.bounds.estimate,
+        lower=finding.bounds.lower,
+        upper=finding.bounds.upper,
+        samples=finding.bounds.samples,
+        verdict=verdict,
+        reason=reason,
+    )
+
+
 def _invalid(clause: ClauseVerdict, why: str) -> ClauseVerdict:
     return ClauseVerdict(**{**asdict(clause), "verdict": Outcome.INVALID, "reason": why})
 
@@ -360,6 +383,13 @@ def _notes(record: RunRecord, sla: Sla, dependence: Dependence) -> Sequence[str]
         notes.append("Warm-up took much of the run: a longer one shows better how it settles.")
     if sla.min_fps is not None:
         notes.append("The frame rate is bounded by Student's t over blocks of 1 s.")
+    if sla.power:
+        notes.append(
+            "Energy and power are those of the steady frames; their bounds hold the sensor's uncertainty. "
+            "They are of the scope that the meter names, and hold for this run."
+        )
+        if record.meter is not None:
+            notes.append(f"Meter: {record.meter.facts.named}.")
     if record.run.pace_hz is not None:
         notes.append(f"Paced at {record.run.pace_hz:g} Hz: a higher frame rate cannot show.")
     return notes

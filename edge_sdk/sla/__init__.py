@@ -11,6 +11,8 @@
       routes: {thermal: {p50_ms: 20}}
     throughput: {min_fps: 20}
     frames: {max_dropped_share: 0.01}
+    energy: {per_inference_mj: {max: 400, kind: total}}
+    power: {mean_w: 15, p95_w: 18, scope: module}
     run: {duration_s: 60, pace_hz: 25, seed: 1}
 
 Latency runs from the pair in memory to the result; reading it is the stage `source`. Any percentile may be
@@ -21,6 +23,6 @@ in it would otherwise never be judged. Anchors, aliases and duplicate keys are r
 """
 
 from edge_sdk.sla.parse import load_sla, parse_sla
-from edge_sdk.sla.terms import LatencyLimit, RunPlan, Sla
+from edge_sdk.sla.terms import LatencyLimit, PowerLimit, RunPlan, Sla
 
-__all__ = ["LatencyLimit", "RunPlan", "Sla", "load_sla", "parse_sla"]
+__all__ = ["LatencyLimit", "PowerLimit", "RunPlan", "Sla", "load_sla", "parse_sla"]

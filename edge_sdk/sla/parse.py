@@ -10,6 +10,7 @@ from pathlib import Path
 
 from edge_sdk.errors import SlaFileError
 from edge_sdk.measurements import STAGES, Route
+from edge_sdk.sla.power import power_limits
 from edge_sdk.sla.section import Section, load_yaml
 from edge_sdk.sla.terms import LatencyLimit, RunPlan, Sla
 from edge_sdk.stats import CONFIDENCE
@@ -27,12 +28,12 @@ _TOP_KEYS = (
     "latency",
     "throughput",
     "frames",
+    "energy",
+    "power",
     "run",
     "confidence",
 )
 _LATER_KEYS = {
-    "energy": "energy per inference",
-    "power": "power",
     "memory": "memory",
     "machine": "the machine's state",
 }
@@ -85,8 +86,9 @@ def parse_sla(content: bytes | str, path: Path | None = None) -> Sla:
     frames.refuse_unknown(["max_dropped_share"])
     min_fps = throughput.number("min_fps", above=0, most=100_000, unit="frames/s")
     max_dropped_share = frames.number("max_dropped_share", least=0, below=1)
+    power = power_limits(top)
     run = _run_plan(top.section("run"))
-    if not latency and min_fps is None and max_dropped_share is None:
+    if not latency and min_fps is None and max_dropped_share is None and not power:
         raise SlaFileError(
             path,
             "",
@@ -105,6 +107,7 @@ def parse_sla(content: bytes | str, path: Path | None = None) -> Sla:
         confidence=top.number("confidence", least=0.5, below=1) or CONFIDENCE,
         sha256=hashlib.sha256(raw).hexdigest(),
         path=path,
+        power=power,
     )
 
 

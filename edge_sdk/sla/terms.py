@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edge_sdk.measurements import Route
 
-__all__ = ["LatencyLimit", "RunPlan", "Sla"]
+__all__ = ["LatencyLimit", "PowerLimit", "RunPlan", "Sla"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,27 @@ class LatencyLimit:
     limit_ms: float
     stage: str | None = None
     route: Route | None = None
+
+
+@dataclass(frozen=True)
+class PowerLimit:
+    """One clause on energy or power.
+
+    Attributes:
+        clause: its dotted key in the file, `energy.routes.rgb.per_inference_mj`.
+        quantity: "per_inference_mj", "mean_w" or "p95_w".
+        limit: millijoules or watts that it may reach, inclusive.
+        kind: for energy, "total" (idle included) or "marginal" (above idle); "" for power.
+        route: what energy is restricted to, or None for all frames together.
+        scope: what the meter must cover ("module", "board", ...), or None for any.
+    """
+
+    clause: str
+    quantity: str
+    limit: float
+    kind: str = ""
+    route: Route | None = None
+    scope: str | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +82,7 @@ class Sla:
         confidence: of each one-sided bound.
         sha256: of the file's bytes.
         path: the file, or None when it came as text.
+        power: its clauses on energy and power, in the order of the file.
     """
 
     name: str
@@ -74,3 +96,4 @@ class Sla:
     confidence: float
     sha256: str
     path: Path | None = None
+    power: tuple[PowerLimit, ...] = ()
