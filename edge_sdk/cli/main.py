@@ -28,7 +28,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("doctor")(doctor.doctor)
-app.add_typer(sla.app, name="sla", help="Check a latency SLA, or judge a record again.")
+app.add_typer(sla.app, name="sla", help="Check an SLA on latency and energy, or judge a record again.")
 app.add_typer(engines.app, name="engines", help="List, show and verify engine bundles.")
 app.add_typer(power.app, name="power", help="Read, log or replay the power of this machine.")
 app.add_typer(bench.app, name="bench", help="Measure this SDK on this machine.")

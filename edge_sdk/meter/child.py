@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import threading
 from collections.abc import Sequence
@@ -86,6 +87,9 @@ class LineChild:
                 pipe.close()
 
     def _give_up(self, limit_s: float) -> tuple[int, str]:
+        if self.ended:  # its output has ended; it will end in a moment, and says why with its status
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_END_S)
         silent = self._process.poll() is None
         self.close()
         said = f": {self._errors[-1]}" if self._errors else ""

@@ -27,6 +27,8 @@ SLOW_READ_NS = 50_000_000
 """A read that takes longer disturbs the run, and its moment is not known well. It is counted."""
 
 _MAX_HZ = 100.0
+_NAN = float("nan")
+_DIGITS = 6  # microwatts: what a sensor shows is coarser, and a file need not hold 17 digits
 _FAILURES = 20  # reads in a row that give nothing end the sampling
 
 
@@ -232,10 +234,10 @@ class EnergyMeter:
         self._read_ns.append(reading.read_ns)
         for label in self._labels:
             rail = reading.rails.get(label)
-            self._watts[label].append(float("nan") if rail is None or rail.w is None else rail.w)
-            counted = rail is not None and rail.j is not None
-            self._counts = self._counts or counted
-            self._joules[label].append(rail.j if rail is not None and rail.j is not None else float("nan"))
+            self._watts[label].append(_NAN if rail is None or rail.w is None else round(rail.w, _DIGITS))
+            joules = None if rail is None else rail.j
+            self._counts = self._counts or joules is not None
+            self._joules[label].append(_NAN if joules is None else round(joules, _DIGITS))
         if self._keep_ns is not None and len(self._times) % 1024 == 0:
             self._forget(reading.at_ns - self._keep_ns)
 

@@ -134,7 +134,7 @@ def parse_trace(fields: Fields, labels: tuple[str, ...]) -> PowerTrace:
 
 def _columns_json(columns: Mapping[str, NDArray[np.float64]]) -> dict[str, list[float | None]]:
     return {
-        label: [None if math.isnan(value) else round(value, 6) for value in column.tolist()]
+        label: [None if math.isnan(value) else value for value in column.tolist()]
         for label, column in columns.items()
     }
 
