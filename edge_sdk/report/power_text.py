@@ -30,7 +30,7 @@ def power_facts(record: RunRecord, figure: Callable[[float], str]) -> list[tuple
     """
     part = record.meter
     if part is None:
-        return [("Power", record.power)]
+        return [("Power", record.power), ("Energy", "none: without a power sensor there is no figure")]
     report, why = energy_of_run(record)
     if report is None:
         return [("Power", f"no figure: {why}"), ("Meter", _meter(part))]
