@@ -58,6 +58,7 @@ def bench(
 @app.command("meter")
 def meter(
     runs: int = typer.Option(30, min=1, help="Simulated runs of each load and window length."),
+    cost_s: float = typer.Option(5.0, min=0.1, help="Seconds of sampling to measure its cost."),
     json_file: Path | None = typer.Option(None, "--json", help="Write the figures and their conditions."),
 ) -> None:
     """Measures the error of energy windows against a simulated sensor, and what sampling costs here."""
@@ -66,7 +67,9 @@ def meter(
     refuse_unwritable(json_file)
     console = Console()
     with Console(stderr=True).status("simulating") as status:
-        report = run_meter(runs=runs, step_done=lambda name: status.update(f"measuring: {name}"))
+        report = run_meter(
+            runs=runs, cost_s=cost_s, step_done=lambda name: status.update(f"measuring: {name}")
+        )
     table = Table(title="Energy of a window: largest error against a simulated INA3221, not a Jetson")
     for heading in ("load", "window s", "uncorrected %", "corrected %", "with chip errors %", "in 2 sigma %"):
         table.add_column(heading, justify="left" if heading == "load" else "right")

@@ -41,7 +41,9 @@ class _Command(TyperCommand):
             raise
 
 
-app = typer.Typer(help="Check an SLA on latency, throughput, frame loss, energy and power.", no_args_is_help=True)
+app = typer.Typer(
+    help="Check an SLA on latency, throughput, frame loss, energy and power.", no_args_is_help=True
+)
 
 _SLA_FILE = typer.Argument(metavar="SLA.yaml", help="The SLA file.", show_default=False)
 _JSON = typer.Option(None, "--json", metavar="FILE", help="Write the run's record.")

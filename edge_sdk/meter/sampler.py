@@ -212,6 +212,13 @@ class EnergyMeter:
         self.close()
 
     def _run(self) -> None:
+        try:
+            self._sample_until_stopped()
+        except BaseException as error:
+            self.failed = self.failed or f"sampling stopped by a fault of the SDK: {error!r}"
+            raise
+
+    def _sample_until_stopped(self) -> None:
         began_ns, cpu_ns = time.perf_counter_ns(), time.thread_time_ns()
         period_ns = round(1e9 / self.hz)
         due_ns = self._clock.now_ns() + period_ns

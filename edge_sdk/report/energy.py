@@ -12,6 +12,7 @@ from edge_sdk.errors import MeterError
 from edge_sdk.power import PowerPart, PowerTrace, Span
 from edge_sdk.report.record import RunRecord
 from edge_sdk.stats import (
+    LOW_CONFIDENCE_S,
     MIN_INFERENCES,
     MIN_SAMPLES,
     Energy,
@@ -42,6 +43,7 @@ class EnergyReport:
         total_mj: per inference, idle included.
         idle_w: idle power, None where it was not measured or moved.
         marginal_mj: per inference above idle; None with `marginal_why` where there is no idle power.
+        marginal_doubt: why the marginal figure deserves little trust, or "".
         by_route, by_route_marginal: millijoules a frame of each route, or why they cannot be told apart.
         watts: float64, samples of the total in the window, a second apart or more.
         sample_sigma_w: standard uncertainty of one sample.
@@ -54,6 +56,7 @@ class EnergyReport:
     idle_w: Figure | None
     marginal_mj: Figure | None
     marginal_why: str
+    marginal_doubt: str
     by_route: GroupFit
     by_route_marginal: GroupFit
     watts: NDArray[np.float64]
@@ -110,8 +113,11 @@ def energy_of_run(record: RunRecord) -> tuple[EnergyReport | None, str]:
         idle_w=idle_w,
         marginal_mj=_per_frame(marginal, frames) if marginal else None,
         marginal_why=why,
-        by_route=_fit(blocks, 0.0),
-        by_route_marginal=_fit(blocks, idle_w.value) if idle_w else GroupFit({}, why, 0),
+        marginal_doubt=_idle_doubt(part) if marginal else "",
+        by_route=_fit(blocks, 0.0, Figure(energy.corrected_j, energy.sigma_j)),
+        by_route_marginal=_fit(blocks, idle_w.value, marginal)
+        if idle_w and marginal
+        else GroupFit({}, why, 0),
         watts=_spaced(part.trace, part.facts.total_rails, int(starts_ns[first]), end_ns),
         sample_sigma_w=_sample_sigma(part, energy.mean_w),
         pause_share=float(pauses_ns[first:-1].sum()) / (end_ns - int(starts_ns[first])),
@@ -159,6 +165,7 @@ def _blocks(record: RunRecord, part: PowerPart, starts_ns: NDArray[np.int64], en
     first = record.warm_up_frames
     while first < len(starts_ns):
         last = int(np.searchsorted(starts_ns, starts_ns[first] + _BLOCK_NS))
+        last = max(last, first + 1)  # a clock that ran backwards makes the run invalid elsewhere
         stop_ns = int(starts_ns[last]) if last < len(starts_ns) else end_ns
         if stop_ns - starts_ns[first] >= _BLOCK_NS:
             try:
@@ -174,9 +181,24 @@ def _blocks(record: RunRecord, part: PowerPart, starts_ns: NDArray[np.int64], en
     return blocks
 
 
-def _fit(blocks: _Blocks, idle_w: float) -> GroupFit:
+def _fit(blocks: _Blocks, idle_w: float, whole: Figure) -> GroupFit:
+    """Fits energy to routes. What the sensor is wrong by falls on all of them: it joins their errors."""
     energies = [mj - 1e3 * idle_w * s for mj, s in zip(blocks.energies_mj, blocks.seconds, strict=True)]
-    return fit_by_group(energies, blocks.counts)
+    fit = fit_by_group(energies, blocks.counts)
+    share = whole.sigma / abs(whole.value) if whole.value else 0.0
+    figures = {
+        name: Figure(item.value, math.hypot(item.sigma, share * item.value))
+        for name, item in fit.groups.items()
+    }
+    return GroupFit(figures, fit.why, fit.blocks)
+
+
+def _idle_doubt(part: PowerPart) -> str:
+    spans = [span for span in (part.idle_before, part.idle_after) if span]
+    shortest_s = min((end_ns - start_ns) / 1e9 for start_ns, end_ns in spans)
+    if shortest_s < LOW_CONFIDENCE_S:
+        return f"idle was measured for {shortest_s:.1f} s, under {LOW_CONFIDENCE_S:g} s"
+    return ""
 
 
 def _spaced(trace: PowerTrace, labels: tuple[str, ...], start_ns: int, end_ns: int) -> NDArray[np.float64]:

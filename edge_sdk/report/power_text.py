@@ -78,6 +78,8 @@ def power_caveats(record: RunRecord) -> list[str]:
     if report is not None:
         if report.energy.low_confidence:
             caveats.append(f"Energy: low confidence, {report.energy.low_confidence}.")
+        if report.marginal_doubt:
+            caveats.append(f"Energy above idle: low confidence, {report.marginal_doubt}.")
         if report.pause_share > MAX_PAUSE_SHARE:
             caveats.append(
                 f"Energy: {100 * report.pause_share:.0f} % of the time went into pictures and files between "

@@ -124,10 +124,11 @@ def window_energy(
             f"the window lasted {max(0.0, duration_s):.2f} s, at least {MIN_WINDOW_S:g} s are needed: "
             "a sensor that averages shows nothing shorter. Measure longer"
         )
-    inside = (trace.times_ns >= start_ns) & (trace.times_ns <= end_ns)
+    first = int(np.searchsorted(trace.times_ns, start_ns, side="left"))
+    last = int(np.searchsorted(trace.times_ns, end_ns, side="right"))
     parts = [_rail_energy(trace, rail, start_ns, end_ns) for rail in rails]
     counted = all(rail.label in trace.joules for rail in rails)
-    samples = int(inside.sum())
+    samples = last - first
     doubts = []
     if duration_s < LOW_CONFIDENCE_S:
         doubts.append(f"{duration_s:.1f} s is under {LOW_CONFIDENCE_S:g} s")
@@ -145,7 +146,7 @@ def window_energy(
         uncorrected_j=sum(part.uncorrected_j for part in parts),
         sigma_j=math.sqrt(offset_j**2 + gain_j**2 + lag_j**2 + other),
         offset_sigma_j=offset_j,
-        slow_reads=int((trace.read_ns[inside] > slow_ns).sum()),
+        slow_reads=int((trace.read_ns[first:last] > slow_ns).sum()),
         low_confidence="; ".join(doubts),
     )
 
@@ -232,15 +233,12 @@ def _sound(
     trace: PowerTrace, label: str, counters: NDArray[np.float64] | None, start_ns: int, end_ns: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The samples around the window that hold a value; refuses a window that they do not cover."""
-    values = trace.watts[label] if counters is None else counters
-    times = trace.times_ns
-    there = np.isfinite(values)
-    first = int(np.searchsorted(times, start_ns, side="right")) - 1
-    last = int(np.searchsorted(times, end_ns, side="left"))
-    near = np.zeros(len(times), bool)
-    near[max(0, first) : last + 1] = True
-    missing, wanted = int((near & ~there).sum()), int(near.sum())
-    kept = near & there
+    first = max(0, int(np.searchsorted(trace.times_ns, start_ns, side="right")) - 1)
+    last = int(np.searchsorted(trace.times_ns, end_ns, side="left")) + 1
+    times = trace.times_ns[first:last]
+    values = (trace.watts[label] if counters is None else counters)[first:last]
+    kept = np.isfinite(values)
+    missing, wanted = int((~kept).sum()), len(times)
     if kept.sum() < 2:
         raise MeterError(f"rail {label}: {int(kept.sum())} samples in the window, at least 2 are needed")
     if missing > _MAX_GAP_SHARE * wanted:

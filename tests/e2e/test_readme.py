@@ -46,7 +46,8 @@ def commands() -> list[str]:
         group = words[0]
         if group in ("sla", "engines", "power"):
             names += [
-                f"{group} {choice}" for choice in re.findall(r"\b(check|judge|list|show|verify|new|read|log|replay)\b", line)
+                f"{group} {choice}"
+                for choice in re.findall(r"\b(check|judge|list|show|verify|new|read|log|replay)\b", line)
             ]
         elif group == "bench" and not words[1].startswith("-"):
             names.append(f"{group} {words[1]}")
@@ -69,7 +70,18 @@ def test_each_command_it_names_is_there(command: str) -> None:
 
 
 def test_it_names_commands() -> None:
-    assert {"run", "doctor", "bench", "sla check", "sla judge", "engines new", "power read", "power log", "power replay", "bench meter"} <= set(commands())
+    assert {
+        "run",
+        "doctor",
+        "bench",
+        "sla check",
+        "sla judge",
+        "engines new",
+        "power read",
+        "power log",
+        "power replay",
+        "bench meter",
+    } <= set(commands())
 
 
 def test_the_files_it_shows_are_in_the_repository() -> None:

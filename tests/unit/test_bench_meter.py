@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import power_trees as trees
 import pytest
+from typer.testing import CliRunner
 
 from edge_sdk.bench.ina3221_model import PowerCurve, Tolerances, bursts, ramp, step
-from edge_sdk.bench.meter import BOARDS, SHAPES, curve_of, measure_window, run_meter, sampler_cost
+from edge_sdk.bench.meter import BOARDS, SHAPES, curve_of, measure_window, sampler_cost
+from edge_sdk.cli.main import app
 from edge_sdk.meter.files import Tree
 from edge_sdk.meter.ina3221 import Ina3221Meter
 from edge_sdk.meter.sampler import EnergyMeter
@@ -71,8 +74,15 @@ def test_sampling_at_20_hz_takes_under_one_percent_of_a_core(tmp_path: Path) -> 
     assert min(sampler_cost(sampler, 100) for _ in range(5)) * 20 < 0.01
 
 
-def test_the_report_holds_both_errors_by_window_and_the_cost() -> None:
-    report = run_meter(runs=1, cost_s=0.2)
+def test_the_command_writes_both_errors_by_window_and_the_cost(tmp_path: Path) -> None:
+    path = tmp_path / "meter.json"
+    result = CliRunner().invoke(
+        app, ["bench", "meter", "--runs", "1", "--cost-s", "0.2", "--json", str(path)]
+    )
+    assert result.exit_code == 0, result.exception
+    assert "not a Jetson" in result.output
+    assert "% of a core" in result.output
+    report = json.loads(path.read_text())
     assert report["schema"] == "edge-sdk/bench-meter"
     assert {item["window_s"] for item in report["windows"]} == {2.0, 5.0, 10.0, 30.0}
     for item in report["windows"]:

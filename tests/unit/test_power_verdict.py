@@ -233,3 +233,19 @@ def test_a_wrong_clause_is_refused_by_key(text: str, key: str, words: str) -> No
         parse_sla(f"engine: mine\n{text}\n")
     assert caught.value.key == key
     assert words in str(caught.value)
+
+
+def test_the_sensors_error_is_in_the_energy_of_a_route_too() -> None:
+    """A fit without residuals still cannot be better than the sensor."""
+    report, _ = energy_of_run(powered(80.0))
+    assert report is not None
+    route = report.by_route.groups["rgb"]
+    assert route.sigma / route.value >= report.total_mj.sigma / report.total_mj.value
+    assert report.marginal_doubt == "idle was measured for 5.0 s, under 10 s"
+
+
+def test_a_clock_that_ran_backwards_ends_in_a_verdict() -> None:
+    record = powered()
+    frames = replace(record.frames, start_ns=record.frames.start_ns[::-1].copy())
+    clause = only(replace(record, frames=frames), "energy: {per_inference_mj: {max: 1000000, kind: total}}")
+    assert clause.verdict is Outcome.INVALID
