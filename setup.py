@@ -10,6 +10,8 @@ VERSION = re.findall(r'VERSION = "(.+)"', (ROOT / "edge_sdk" / "version.py").rea
 
 CPU = ["onnxruntime>=1.20"]
 GPU = ["onnxruntime-gpu>=1.20"]
+JTOP = ["jetson-stats>=4.2"]  # AGPL: an extra of its own, run in a process of its own
+NVML = ["nvidia-ml-py>=12.535"]
 JETSON = ["pycuda>=2024.1", "cuda-bindings>=12.6"]
 TRAIN = [
     "mitsuba>=3.6",
@@ -61,6 +63,8 @@ setup(
         "cpu": CPU,
         "gpu": GPU,
         "jetson": JETSON,
+        "jtop": JTOP,
+        "nvml": NVML,
         "train": TRAIN,
         "test": TEST,
     },

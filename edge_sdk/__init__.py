@@ -22,6 +22,7 @@ _HOMES = {
     "Detections": "detections",
     "Detector": "pipeline",
     "EdgeSdkError": "errors",
+    "EnergyMeter": "meter.sampler",
     "FramePair": "frames",
     "FrameResult": "measurements",
     "FrameWriter": "report.frame_writer",
@@ -36,6 +37,7 @@ _HOMES = {
     "annotate": "report.draw",
     "check_sla": "sla_check",
     "load": "pipeline",
+    "open_meter": "devices.meters",
     "open_source": "sources",
     "run_source": "runs",
 }
@@ -45,6 +47,7 @@ __all__ = [
     "Detections",
     "Detector",
     "EdgeSdkError",
+    "EnergyMeter",
     "FramePair",
     "FrameResult",
     "FrameWriter",
@@ -60,15 +63,18 @@ __all__ = [
     "annotate",
     "check_sla",
     "load",
+    "open_meter",
     "open_source",
     "run_source",
 ]
 
 if TYPE_CHECKING:
     from edge_sdk.detections import Detection, Detections
+    from edge_sdk.devices.meters import open_meter
     from edge_sdk.errors import EdgeSdkError
     from edge_sdk.frames import FramePair, Registration, RgbFrame, ThermalFrame, ThermalUnit
     from edge_sdk.measurements import FrameResult, Reason, Route
+    from edge_sdk.meter.sampler import EnergyMeter
     from edge_sdk.pipeline import Detector, load
     from edge_sdk.report.draw import annotate
     from edge_sdk.report.frame_writer import FrameWriter

@@ -17,6 +17,8 @@
         EngineIntegrityError           a file's bytes are not what its manifest says
         ProviderFallbackError          a slower provider loaded than the one asked for
         InferenceError                 a graph failed while running
+      MeterError(RuntimeError)       power cannot be read, or a window of it says nothing
+        MeterNotFoundError             no power sensor; lists what was tried
       RecordError(ValueError)        a run record cannot be read or judged
       SlaViolationError              the run was sound and missed its budget
 
@@ -40,6 +42,8 @@ __all__ = [
     "FrameError",
     "InferenceError",
     "ManifestError",
+    "MeterError",
+    "MeterNotFoundError",
     "PoolExhaustedError",
     "ProviderFallbackError",
     "RecordError",
@@ -219,6 +223,24 @@ class InferenceError(EngineError):
     def __init__(self, graph: str, provider: str, problem: str) -> None:
         self.graph, self.provider = graph, provider
         super().__init__(f"graph {graph!r} failed on {provider}: {problem}")
+
+
+class MeterError(EdgeSdkError, RuntimeError):
+    """Power cannot be read, or a window of it cannot be turned into an energy."""
+
+
+class MeterNotFoundError(MeterError):
+    """This machine has no power sensor that answers. Never to be read as 0 W.
+
+    Attributes:
+        wanted: the meter asked for, or "auto".
+        tried: pairs of (what was tried, why it did not serve).
+    """
+
+    def __init__(self, wanted: str, tried: Sequence[tuple[str, str]], fix: str = "") -> None:
+        self.wanted, self.tried = wanted, tuple(tried)
+        reasons = "; ".join(f"{name}: {why}" for name, why in self.tried) or "nothing to try"
+        super().__init__(_with_fix(f"no power sensor ({reasons})", fix))
 
 
 class RecordError(EdgeSdkError, ValueError):

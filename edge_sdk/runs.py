@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Protocol
+from typing import Any, Protocol
 
 from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.devices import machine_facts
@@ -17,8 +17,10 @@ from edge_sdk.frames import FramePair
 from edge_sdk.machine_state.reader import MachineReader
 from edge_sdk.machine_state.watch import RunWatch
 from edge_sdk.measurements import FrameResult, Route
+from edge_sdk.meter.run_power import RunPower
 from edge_sdk.pipeline import Detector
 from edge_sdk.report.record import (
+    NO_POWER,
     ColdStart,
     EngineFacts,
     ProviderFacts,
@@ -182,6 +184,7 @@ def record_run(
     clock: Clock | None = None,
     on_result: Callable[[FramePair, FrameResult], None] | None = None,
     watch: RunWatch | None = None,
+    power: RunPower | str = NO_POWER,
 ) -> RunRecord:
     """Runs a detector over a source and records every frame.
 
@@ -194,14 +197,19 @@ def record_run(
         clock: that of the run; the machine's by default.
         on_result: called with each pair and its result, outside all timing.
         watch: reads the machine before, during and after the run; this machine's by default.
+        power: follows the run with a power meter on the same clock, or the text that says why none does.
 
     Raises:
         SourceError: a pair cannot be answered, or none was.
+        MeterError: the recording of an external power meter cannot be used.
     """
     clock, watch = clock or MonotonicClock(), watch or RunWatch(MachineReader())
     recorder = RunRecorder()
     pace = Pace(plan.pace_hz, clock)
     counted = _Counted(source)
+    if isinstance(power, RunPower):
+        on_result = _noting_pauses(power, on_result, clock)
+        power.before()
     with watch:
         run_source(
             detector,
@@ -215,6 +223,8 @@ def record_run(
             force=plan.force,
             on_result=on_result,
         )
+    if isinstance(power, RunPower):
+        power.after()
     for skipped in source.skipped:
         recorder.drop(skipped.key, skipped.why)
     for _ in range(source.skipped_count - len(source.skipped)):
@@ -260,7 +270,30 @@ def record_run(
         sla=sla,
         sdk_version=VERSION,
         machine_state=watch.state(),
+        **_power_facts(power, recorder),
     )
+
+
+def _noting_pauses(
+    power: RunPower, on_result: Callable[[FramePair, FrameResult], None] | None, clock: Clock
+) -> Callable[[FramePair, FrameResult], None]:
+    """Tells the meter how long the run's clock stands still after each frame: power is drawn meanwhile."""
+
+    def noted(pair: FramePair, result: FrameResult) -> None:
+        start_ns = clock.now_ns()
+        if on_result is not None:
+            on_result(pair, result)
+        power.paused(clock.now_ns() - start_ns)
+
+    return noted
+
+
+def _power_facts(power: RunPower | str, recorder: RunRecorder) -> dict[str, Any]:
+    if isinstance(power, str):
+        return {"power": power}
+    start_ns, end_ns = recorder.busy_ns
+    part = power.part((start_ns, end_ns + power.pauses_ns()))
+    return {"power": part.facts.named, "meter": part}
 
 
 class _Counted:

@@ -10,8 +10,9 @@ from typing import Any
 from edge_sdk.errors import SourceError
 from edge_sdk.frames import FramePair
 from edge_sdk.measurements import FrameResult
+from edge_sdk.meter.run_power import RunPower
 from edge_sdk.pipeline import load
-from edge_sdk.report.record import RunRecord, SlaFacts
+from edge_sdk.report.record import NO_POWER, RunRecord, SlaFacts
 from edge_sdk.report.verdict import Verdicts, judge
 from edge_sdk.runs import RunPlan, record_run
 from edge_sdk.sla import RunPlan as SlaRunPlan
@@ -46,6 +47,7 @@ def check_sla(
     threads: int | None = None,
     allow_fallback: Sequence[str] = (),
     on_result: Callable[[FramePair, FrameResult], None] | None = None,
+    power: RunPower | str = NO_POWER,
 ) -> SlaCheck:
     """Makes the run an SLA asks for, and judges it.
 
@@ -57,6 +59,7 @@ def check_sla(
         threads: CPU threads of a graph.
         allow_fallback: execution providers that may step in; the verdict is then INVALID.
         on_result: called with each pair and its result, outside all timing.
+        power: follows the run with a power meter, or the text that says why none does.
 
     Raises:
         SlaFileError: the file is wrong.
@@ -86,6 +89,7 @@ def check_sla(
             asked_device=asked,
             sla=SlaFacts(sla.name, sla.sha256),
             on_result=on_result,
+            power=power,
         )
     if not len(record.frames):
         why = failing.failure or (record.dropped[0].why if record.dropped else "it is empty")

@@ -53,3 +53,35 @@ def bench(
     if json_file is not None:
         json_file.write_text(json.dumps(report.to_json(), indent=2) + "\n", encoding="utf-8")
         console.print(f"Figures: {json_file}", markup=False, soft_wrap=True)
+
+
+@app.command("meter")
+def meter(
+    runs: int = typer.Option(30, min=1, help="Simulated runs of each load and window length."),
+    cost_s: float = typer.Option(5.0, min=0.1, help="Seconds of sampling to measure its cost."),
+    json_file: Path | None = typer.Option(None, "--json", help="Write the figures and their conditions."),
+) -> None:
+    """Measures the error of energy windows against a simulated sensor, and what sampling costs here."""
+    from edge_sdk.bench.meter import run_meter
+
+    refuse_unwritable(json_file)
+    console = Console()
+    with Console(stderr=True).status("simulating") as status:
+        report = run_meter(
+            runs=runs, cost_s=cost_s, step_done=lambda name: status.update(f"measuring: {name}")
+        )
+    table = Table(title="Energy of a window: largest error against a simulated INA3221, not a Jetson")
+    for heading in ("load", "window s", "uncorrected %", "corrected %", "with chip errors %", "in 2 sigma %"):
+        table.add_column(heading, justify="left" if heading == "load" else "right")
+    for item in report["windows"]:
+        keys = ("uncorrected_error_max", "corrected_error_max", "real_error_max", "within_2_sigma")
+        cells = [f"{100 * item[key]:.2f}" for key in keys]
+        table.add_row(item["shape"], f"{item['window_s']:g}", *cells)
+    console.print(table)
+    console.print(
+        f"Sampling at {report['sampler_hz']:g} Hz took {100 * report['sampler_cpu_share']:.2f} % of a core "
+        f"of this machine ({report['sampler_cpu_ms_a_sample']:.3f} ms a sample), read from a tree of files."
+    )
+    if json_file is not None:
+        json_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        console.print(f"Figures: {json_file}", markup=False, soft_wrap=True)

@@ -11,7 +11,7 @@ import sys
 import typer
 from rich.console import Console
 
-from edge_sdk.cli import bench, compare, doctor, engines, machine, run, sla
+from edge_sdk.cli import bench, compare, doctor, engines, machine, power, run, sla
 from edge_sdk.errors import EdgeSdkError
 from edge_sdk.version import VERSION
 
@@ -30,8 +30,9 @@ app.command("run")(run.run)
 app.command("doctor")(doctor.doctor)
 app.command("compare", cls=sla.UndecidedIsNotUsage)(compare.compare)
 app.add_typer(machine.app, name="machine", help="Show the machine's state, or prepare it for a run.")
-app.add_typer(sla.app, name="sla", help="Check a latency SLA, or judge a record again.")
+app.add_typer(sla.app, name="sla", help="Check an SLA on latency and energy, or judge a record again.")
 app.add_typer(engines.app, name="engines", help="List, show and verify engine bundles.")
+app.add_typer(power.app, name="power", help="Read, log or replay the power of this machine.")
 app.add_typer(bench.app, name="bench", help="Measure this SDK on this machine.")
 
 

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
+from edge_sdk.cli.options import IDLE_S, METER, OFFSET_S, ROOT
 from edge_sdk.cli.progress import run_progress
 from edge_sdk.errors import ConfigError
 
@@ -39,11 +40,16 @@ def run(
     frames_json: Path | None = typer.Option(None, help="One JSON line a frame."),
     json_file: Path | None = typer.Option(None, "--json", help="The run's record."),
     report: Path | None = typer.Option(None, help="A Markdown report for people."),
+    meter: str = METER,
+    root: Path = ROOT,
+    idle_s: float = IDLE_S,
+    offset_s: float | None = OFFSET_S,
     progress: bool = typer.Option(True, help="Show a progress bar."),
 ) -> None:
     """Runs an engine over a source, picks a route for every frame, and says what it found and took."""
     # Late, so that `edge-sdk --help` loads neither NumPy nor an inference runtime.
     import edge_sdk
+    from edge_sdk.devices import power_of_run
     from edge_sdk.report.markdown import run_markdown
     from edge_sdk.report.record_file import write_record
     from edge_sdk.report.table import print_run
@@ -65,6 +71,7 @@ def run(
         )
         lines = stack.enter_context(_json_lines(frames_json))
         pictures = _Pictures(stack, detector.bundle.manifest.registration, out, report)
+        power = stack.enter_context(power_of_run(meter, root=root, idle_s=idle_s, offset_s=offset_s))
         advance = stack.enter_context(run_progress(frames or opened.length, shown=progress))
 
         def on_result(pair: FramePair, result: FrameResult) -> None:
@@ -74,7 +81,13 @@ def run(
             pictures.add(pair, result)
 
         record = record_run(
-            detector, opened, plan, asked_engine=engine, asked_device=device, on_result=on_result
+            detector,
+            opened,
+            plan,
+            asked_engine=engine,
+            asked_device=device,
+            on_result=on_result,
+            power=power,
         )
     console = Console()
     print_run(record, console)

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 from typer.core import TyperCommand
 
+from edge_sdk.cli.options import IDLE_S, METER, OFFSET_S, ROOT
 from edge_sdk.cli.progress import run_progress
 from edge_sdk.cli.run import refuse_unwritable
 from edge_sdk.errors import ConfigError
@@ -40,7 +41,9 @@ class UndecidedIsNotUsage(TyperCommand):
             raise
 
 
-app = typer.Typer(help="Check a latency, throughput and frame-loss SLA.", no_args_is_help=True)
+app = typer.Typer(
+    help="Check an SLA on latency, throughput, frame loss, energy and power.", no_args_is_help=True
+)
 
 _SLA_FILE = typer.Argument(metavar="SLA.yaml", help="The SLA file.", show_default=False)
 _JSON = typer.Option(None, "--json", metavar="FILE", help="Write the run's record.")
@@ -57,22 +60,31 @@ def check(
     allow_fallback: list[str] | None = typer.Option(
         None, metavar="PROVIDER", help="Let this execution provider step in; the verdict is then INVALID."
     ),
+    meter: str = METER,
+    root: Path = ROOT,
+    idle_s: float = IDLE_S,
+    offset_s: float | None = OFFSET_S,
     progress: bool = typer.Option(True, help="Show a progress bar."),
 ) -> None:
     """Runs an engine over a source and judges it. Exit: 0 kept, 1 violated, 2 undecided, 3 not run."""
     # Late, here and below, so that `edge-sdk --help` loads neither NumPy nor an inference runtime.
+    from edge_sdk.devices import power_of_run
     from edge_sdk.sla import load_sla
     from edge_sdk.sla_check import check_sla
 
     sla = load_sla(sla_file)
     refuse_unwritable(json_file, markdown_file)
-    with run_progress(sla.run.frames, shown=progress) as advance:
+    with (
+        power_of_run(meter, root=root, idle_s=idle_s, offset_s=offset_s) as power,
+        run_progress(sla.run.frames, shown=progress) as advance,
+    ):
         checked = check_sla(
             sla,
             device=device,
             threads=threads,
             allow_fallback=allow_fallback or (),
             on_result=lambda pair, result: advance(result),
+            power=power,
         )
     _report(checked.record, checked.verdicts, json_file, markdown_file)
     raise typer.Exit(checked.verdicts.exit_status)

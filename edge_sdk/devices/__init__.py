@@ -2,5 +2,15 @@
 
 from edge_sdk.devices.choose import DEVICES, DeviceChoice, open_runner
 from edge_sdk.devices.machine import machine_facts, usable_cores
+from edge_sdk.devices.meters import METERS, open_meter, power_of_run
 
-__all__ = ["DEVICES", "DeviceChoice", "machine_facts", "open_runner", "usable_cores"]
+__all__ = [
+    "DEVICES",
+    "METERS",
+    "DeviceChoice",
+    "machine_facts",
+    "open_meter",
+    "open_runner",
+    "power_of_run",
+    "usable_cores",
+]

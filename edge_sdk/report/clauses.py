@@ -23,8 +23,8 @@ class ClauseVerdict:
 
     Attributes:
         clause: its dotted key in the SLA file.
-        limit, unit: what it asks for: "ms", "frames/s", "share", "MB", "MB/h"; "" for a
-            state, which is text.
+        limit, unit: what it asks for: "ms", "frames/s", "share", "mJ", "W", "MB", "MB/h";
+            "" for a state, which is text.
         estimate, lower, upper: what was measured and its one-sided bounds, in `unit`; None: cannot be said.
         samples: frames, or blocks of a second for the frame rate.
         verdict: the outcome.

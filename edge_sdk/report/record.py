@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from edge_sdk.machine_state.state import RunState
 from edge_sdk.measurements import STAGES, FrameResult
+from edge_sdk.power import PowerPart
 from edge_sdk.report.facts import (
     ColdStart,
     Dropped,
@@ -108,6 +109,7 @@ class RunRecord:
         unsound: why the measurement cannot be judged, beside what its own figures show.
         power: what is known of power, as text.
         machine_state: the machine before, during and after the run; None where it was not read.
+        meter: what a power meter gave, None where there was none.
     """
 
     created: str
@@ -127,6 +129,7 @@ class RunRecord:
     power: str = NO_POWER
     sla: SlaFacts | None = None
     machine_state: RunState | None = None
+    meter: PowerPart | None = None
 
     @property
     def duration_ns(self) -> int:
@@ -179,6 +182,13 @@ class RunRecorder:
     def dropped(self) -> int:
         """Pairs dropped so far."""
         return len(self._dropped)
+
+    @property
+    def busy_ns(self) -> tuple[int, int]:
+        """When the first frame began and the last one ended, on the clock of `add`; equal without frames."""
+        if not self._keys:
+            return 0, 0
+        return self._start_ns[0], self._start_ns[-1] + self._latency_ns[-1]
 
     @property
     def first_drop(self) -> str:
@@ -237,11 +247,14 @@ class RunRecorder:
         created: datetime.datetime | None = None,
         sdk_version: str = "unknown",
         machine_state: RunState | None = None,
+        power: str = NO_POWER,
+        meter: PowerPart | None = None,
     ) -> RunRecord:
         """Makes the record of what was collected.
 
         Arguments:
-            engine, provider, source, run, machine, conditions, unsound, sla, machine_state: see `RunRecord`.
+            engine, provider, source, run, machine, conditions, unsound, sla, machine_state, power, meter: see
+                `RunRecord`.
             cold_start: without a first result in it, the first frame's latency is put there.
             created: now, unless a test says otherwise. Needs a time zone.
 
@@ -279,6 +292,8 @@ class RunRecorder:
             unsound=tuple(unsound),
             sla=sla,
             machine_state=machine_state,
+            power=power,
+            meter=meter,
         )
 
 

@@ -23,6 +23,7 @@ from edge_sdk.errors import RecordError
 from edge_sdk.machine_state.state import RunState
 from edge_sdk.measurements import STAGES, Reason, Route
 from edge_sdk.report.fields import Fields
+from edge_sdk.report.power_part import parse_power_part, power_part_json
 from edge_sdk.report.record import (
     ABSENT,
     ColdStart,
@@ -75,6 +76,7 @@ def record_json(record: RunRecord, verdict: Mapping[str, Any] | None = None) -> 
         },
         "cold_start": asdict(record.cold_start),
         "power": record.power,
+        "meter": power_part_json(record.meter) if record.meter else None,
         "conditions": list(record.conditions),
         "unsound": list(record.unsound),
         "detections": dict(record.detections),
@@ -197,6 +199,7 @@ def parse_record(document: Any, origin: str = "record") -> RunRecord:
         power=top.text("power"),
         sla=top.optional("sla", lambda key: _sla(top.section(key))),
         machine_state=top.optional("machine_state", lambda key: _machine_state(top.section(key))),
+        meter=top.optional("meter", lambda key: parse_power_part(top.section(key), len(frames))),
     )
     _check_sums(record, run, source, top)
     return record

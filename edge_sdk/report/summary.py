@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from edge_sdk.measurements import STAGES, Route
 from edge_sdk.report.clauses import ClauseVerdict
 from edge_sdk.report.machine_text import state_text
+from edge_sdk.report.power_text import power_caveats, power_facts
 from edge_sdk.report.record import ABSENT, RunRecord
 from edge_sdk.report.soundness import state_findings
 from edge_sdk.stats import CONFIDENCE, Bounds, percentile, percentile_bounds
@@ -195,14 +196,14 @@ def _facts(record: RunRecord) -> list[tuple[str, str]]:
             + (f", import {figure(cold.import_ms)} ms" if cold.import_ms is not None else ""),
         ),
         ("Warm-up", f"leading frames kept apart, found by change point: {record.warm_up_frames}"),
-        ("Power", record.power),
+        *power_facts(record, figure),
         ("State", state_text(record.machine_state)),
     ]
 
 
 def _caveats(record: RunRecord) -> list[str]:
     caveats = [f"Machine: {finding.text}" for finding in state_findings(record)]
-    caveats += record.conditions
+    caveats += [*record.conditions, *power_caveats(record)]
     for note, count in record.notes.items():
         caveats.append(f"{note} ({count} of {len(record.frames)} frames)")
     for why, count in Counter(entry.why for entry in record.dropped).most_common(5):

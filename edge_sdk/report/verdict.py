@@ -20,9 +20,10 @@ from edge_sdk.errors import SlaViolationError
 from edge_sdk.machine_state.changes import sees_throttling
 from edge_sdk.report.clauses import ClauseVerdict, Outcome, invalid
 from edge_sdk.report.machine_clauses import OWN_KEYS, judge_machine, judge_memory
+from edge_sdk.report.power_clauses import find_power
 from edge_sdk.report.record import ABSENT, RunRecord
 from edge_sdk.report.soundness import faults_of, mismatches, state_faults
-from edge_sdk.sla import LatencyLimit, Sla
+from edge_sdk.sla import LatencyLimit, PowerLimit, Sla
 from edge_sdk.stats import (
     MIN_RATE_BLOCKS,
     Bounds,
@@ -124,6 +125,7 @@ def judge(record: RunRecord, sla: Sla) -> Verdicts:
         clauses.append(_judge_rate(record, sla.min_fps, sla.confidence))
     if sla.max_dropped_share is not None:
         clauses.append(_judge_dropped(record, sla.max_dropped_share, sla.confidence))
+    clauses += [_judge_power(record, limit, sla.confidence) for limit in sla.power]
     clauses += judge_machine(record, sla)
     clauses += judge_memory(record, sla)
     if faults:
@@ -304,6 +306,27 @@ def _judge_dropped(record: RunRecord, limit: float, confidence: float) -> Clause
     )
 
 
+def _judge_power(record: RunRecord, limit: PowerLimit, confidence: float) -> ClauseVerdict:
+    """Judges energy and power; without a sensor, or with a window that says nothing, it is INVALID."""
+    finding = find_power(record, limit, confidence)
+    verdict, reason = _decide(finding.bounds, limit.limit, finding.unit)
+    if verdict is Outcome.INCONCLUSIVE:
+        reason = finding.undecided
+    if finding.invalid:
+        verdict, reason = Outcome.INVALID, finding.invalid
+    return ClauseVerdict(
+        clause=limit.clause,
+        limit=limit.limit,
+        unit=finding.unit,
+        estimate=finding.bounds.estimate,
+        lower=finding.bounds.lower,
+        upper=finding.bounds.upper,
+        samples=finding.bounds.samples,
+        verdict=verdict,
+        reason=reason,
+    )
+
+
 def _dependence(record: RunRecord) -> Dependence:
     steady_ms = record.frames.latency_ns[record.steady] / 1e6
     blocks = block_percentiles(record.frames.start_ns[record.steady], steady_ms, 0.95)
@@ -337,6 +360,13 @@ def _notes(record: RunRecord, sla: Sla, dependence: Dependence) -> Sequence[str]
         notes.append("The machine's state was not read: throttling would not show.")
     elif blind := sees_throttling(record.machine_state):
         notes.append(f"Throttling would not show: {blind}.")
+    if sla.power:
+        notes.append(
+            "Energy and power are those of the steady frames; their bounds hold the sensor's uncertainty. "
+            "They are of the scope that the meter names, and hold for this run."
+        )
+        if record.meter is not None:
+            notes.append(f"Meter: {record.meter.facts.named}.")
     if record.run.pace_hz is not None:
         notes.append(f"Paced at {record.run.pace_hz:g} Hz: a higher frame rate cannot show.")
     return notes

@@ -13,6 +13,8 @@
     frames: {max_dropped_share: 0.01}
     machine: {power_mode: 30W, clocks_locked: true, throttled: false}
     memory: {peak_mb: 900, rss_slope_mb_per_h: 60}
+    energy: {per_inference_mj: {max: 400, kind: total}}
+    power: {mean_w: 15, p95_w: 18, scope: module}
     run: {duration_s: 60, pace_hz: 25, seed: 1}
 
 Latency runs from the pair in memory to the result; reading it is the stage `source`. Any percentile may be
@@ -23,6 +25,15 @@ in it would otherwise never be judged. Anchors, aliases and duplicate keys are r
 """
 
 from edge_sdk.sla.parse import load_sla, parse_sla
-from edge_sdk.sla.terms import LatencyLimit, MachineLimits, MemoryLimits, RunPlan, Sla
+from edge_sdk.sla.terms import LatencyLimit, MachineLimits, MemoryLimits, PowerLimit, RunPlan, Sla
 
-__all__ = ["LatencyLimit", "MachineLimits", "MemoryLimits", "RunPlan", "Sla", "load_sla", "parse_sla"]
+__all__ = [
+    "LatencyLimit",
+    "MachineLimits",
+    "MemoryLimits",
+    "PowerLimit",
+    "RunPlan",
+    "Sla",
+    "load_sla",
+    "parse_sla",
+]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from edge_sdk.errors import SlaFileError
 from edge_sdk.measurements import STAGES, Route
+from edge_sdk.sla.power import power_limits
 from edge_sdk.sla.section import Section, load_yaml
 from edge_sdk.sla.terms import LatencyLimit, MachineLimits, MemoryLimits, RunPlan, Sla
 from edge_sdk.stats import CONFIDENCE
@@ -29,13 +30,11 @@ _TOP_KEYS = (
     "frames",
     "machine",
     "memory",
+    "energy",
+    "power",
     "run",
     "confidence",
 )
-_LATER_KEYS = {
-    "energy": "energy per inference",
-    "power": "power",
-}
 _PERCENTILE_KEY = re.compile(r"p(\d{1,2})(?:_(\d{1,4}))?_ms")
 
 
@@ -70,14 +69,6 @@ def parse_sla(content: bytes | str, path: Path | None = None) -> Sla:
             path, "", f"larger than {MAX_FILE_NBYTES // 1024} KiB", "An SLA is a page of YAML at most."
         )
     top = Section(path, "", load_yaml(raw, path))
-    for key, what in _LATER_KEYS.items():
-        if key in top.entries:
-            raise SlaFileError(
-                path,
-                key,
-                f"{what} is not judged by this version",
-                "Remove the section or use a later version.",
-            )
     top.refuse_unknown(_TOP_KEYS)
     latency = tuple(_latency_limits(top.section("latency")))
     throughput, frames = top.section("throughput"), top.section("frames")
@@ -86,8 +77,9 @@ def parse_sla(content: bytes | str, path: Path | None = None) -> Sla:
     min_fps = throughput.number("min_fps", above=0, most=100_000, unit="frames/s")
     max_dropped_share = frames.number("max_dropped_share", least=0, below=1)
     machine, memory = _machine_limits(top.section("machine")), _memory_limits(top.section("memory"))
+    power = power_limits(top)
     run = _run_plan(top.section("run"))
-    some = machine != MachineLimits() or memory != MemoryLimits()
+    some = power or machine != MachineLimits() or memory != MemoryLimits()
     if not latency and min_fps is None and max_dropped_share is None and not some:
         raise SlaFileError(
             path,
@@ -109,6 +101,7 @@ def parse_sla(content: bytes | str, path: Path | None = None) -> Sla:
         path=path,
         machine=machine,
         memory=memory,
+        power=power,
     )
 
 

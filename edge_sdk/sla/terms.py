@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edge_sdk.measurements import Route
 
-__all__ = ["LatencyLimit", "MachineLimits", "MemoryLimits", "RunPlan", "Sla"]
+__all__ = ["LatencyLimit", "MachineLimits", "MemoryLimits", "PowerLimit", "RunPlan", "Sla"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,27 @@ class MemoryLimits:
 
 
 @dataclass(frozen=True)
+class PowerLimit:
+    """One clause on energy or power.
+
+    Attributes:
+        clause: its dotted key in the file, `energy.routes.rgb.per_inference_mj`.
+        quantity: "per_inference_mj", "mean_w" or "p95_w".
+        limit: millijoules or watts that it may reach, inclusive.
+        kind: for energy, "total" (idle included) or "marginal" (above idle); "" for power.
+        route: what energy is restricted to, or None for all frames together.
+        scope: what the meter must cover ("module", "board", ...), or None for any.
+    """
+
+    clause: str
+    quantity: str
+    limit: float
+    kind: str = ""
+    route: Route | None = None
+    scope: str | None = None
+
+
+@dataclass(frozen=True)
 class RunPlan:
     """How long and how fast to run.
 
@@ -90,6 +111,7 @@ class Sla:
         sha256: of the file's bytes.
         path: the file, or None when it came as text.
         machine, memory: what is asked of the machine's state and of memory.
+        power: its clauses on energy and power, in the order of the file.
     """
 
     name: str
@@ -105,3 +127,4 @@ class Sla:
     path: Path | None = None
     machine: MachineLimits = MachineLimits()
     memory: MemoryLimits = MemoryLimits()
+    power: tuple[PowerLimit, ...] = ()

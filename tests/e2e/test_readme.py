@@ -44,11 +44,15 @@ def commands() -> list[str]:
     for line in found:
         words = line.split()
         group = words[0]
-        if group in ("sla", "engines", "machine"):
+        if group in ("sla", "engines", "machine", "power"):
             names += [
                 f"{group} {choice}"
-                for choice in re.findall(r"\b(check|judge|list|show|verify|new|prepare|restore)\b", line)
+                for choice in re.findall(
+                    r"\b(check|judge|list|show|verify|new|prepare|restore|read|log|replay)\b", line
+                )
             ]
+        elif group == "bench" and not words[1].startswith("-"):
+            names.append(f"{group} {words[1]}")
         else:
             names.append(group)
     return sorted(set(names))
@@ -77,6 +81,10 @@ def test_it_names_commands() -> None:
         "sla judge",
         "engines new",
         "machine prepare",
+        "power read",
+        "power log",
+        "power replay",
+        "bench meter",
     } <= set(commands())
 
 

@@ -66,6 +66,11 @@ CASES: list[tuple[errors.EdgeSdkError, list[str], dict[str, object]]] = [
     ),
     (errors.ProviderFallbackError("X", []), ["loaded nothing"], {"loaded": ()}),
     (
+        errors.MeterNotFoundError("auto", [("rapl", "no zones")], "Use a wall meter."),
+        ["no power sensor", "rapl: no zones", "Use a wall meter."],
+        {"wanted": "auto", "tried": (("rapl", "no zones"),)},
+    ),
+    (
         errors.InferenceError("fuse", "CPUExecutionProvider", "NaN"),
         ["'fuse'", "CPUExecutionProvider", "NaN"],
         {"graph": "fuse", "provider": "CPUExecutionProvider"},

@@ -110,12 +110,6 @@ def test_an_unknown_key_is_refused_with_the_nearest_known_one(text: str, key: st
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("section", ["energy", "power"])
-def test_sections_of_later_versions_are_refused_as_not_judged(section: str) -> None:
-    with pytest.raises(SlaFileError, match=f"{section}: .* not judged by this version"):
-        parse_sla(f"engine: mine\nlatency: {{p50_ms: 1}}\n{section}: {{x: 1}}\n")
-
-
 @pytest.mark.parametrize(
     ("text", "key", "words"),
     [

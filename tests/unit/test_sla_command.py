@@ -45,7 +45,7 @@ def call(*arguments: str) -> Result:
 
 
 def check(*arguments: str) -> Result:
-    return call("check", "sla.yaml", "--threads", "1", *arguments)
+    return call("check", "sla.yaml", "--threads", "1", "--meter", "none", *arguments)
 
 
 def test_a_kept_sla_ends_with_0_and_its_record_is_whole(bench: Path) -> None:
