@@ -1,4 +1,4 @@
-"""Check a latency SLA from a program: run, judge, print, exit.
+"""Check an SLA from a program: run, judge, print, exit.
 
     python apps/sla_validate.py apps/demo_sla.yaml --record record.json
 
@@ -12,6 +12,7 @@ import argparse
 import sys
 
 import edge_sdk
+from edge_sdk.devices import power_of_run
 from edge_sdk.errors import EdgeSdkError
 from edge_sdk.report.record_file import write_record
 from edge_sdk.report.verdict import Outcome, Verdicts
@@ -27,7 +28,8 @@ def main() -> int:
     parser.add_argument("--record", help="write the run's record as JSON")
     options = parser.parse_args()
     try:
-        checked = edge_sdk.check_sla(options.sla)
+        with power_of_run() as power:
+            checked = edge_sdk.check_sla(options.sla, power=power)
         verdicts = checked.verdicts
         if options.record:
             write_record(checked.record, options.record, verdicts.as_json())

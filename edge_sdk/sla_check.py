@@ -59,7 +59,8 @@ def check_sla(
         threads: CPU threads of a graph.
         allow_fallback: execution providers that may step in; the verdict is then INVALID.
         on_result: called with each pair and its result, outside all timing.
-        power: follows the run with a power meter, or the text that says why none does.
+        power: what `edge_sdk.devices.power_of_run` opens, to follow the run with a power meter. Without it
+            no power is read, and clauses on energy and power are INVALID.
 
     Raises:
         SlaFileError: the file is wrong.

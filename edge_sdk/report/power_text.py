@@ -37,7 +37,7 @@ def power_facts(record: RunRecord, figure: Callable[[float], str]) -> list[tuple
     energy = report.energy
 
     def with_sigma(item: Figure, unit: str) -> str:
-        return f"{figure(item.value)} ± {figure(item.sigma)} {unit}"
+        return f"{figure(item.value)} +/- {figure(item.sigma)} {unit}"
 
     marginal = (
         f"{with_sigma(report.marginal_mj, 'mJ')} above idle of {with_sigma(report.idle_w, 'W')}"
@@ -55,7 +55,7 @@ def power_facts(record: RunRecord, figure: Callable[[float], str]) -> list[tuple
         (
             "Lag",
             f"energy {figure(energy.corrected_j)} J corrected for the sensor's lag, "
-            f"{figure(energy.uncorrected_j)} J without; ± is one standard uncertainty",
+            f"{figure(energy.uncorrected_j)} J without; +/- is one standard uncertainty",
         ),
         ("Meter", _meter(part)),
     ]

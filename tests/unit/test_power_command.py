@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,8 @@ def test_a_log_can_be_replayed(tmp_path: Path) -> None:
     )
     assert result.exit_code == 0, result.exception
     assert TREE in words(result)
-    assert "energy: none (window 'log': the window lasted 0.30 s, at least 2 s are needed" in words(result)
+    assert "energy: none (window 'log': the window lasted" in words(result)
+    assert "at least 2 s are needed" in words(result)
     result = call("replay", str(log), "--json", str(tmp_path / "r.json"))
     assert result.exit_code == 0, result.exception
     assert REPLAYED in words(result)
@@ -203,19 +205,26 @@ def test_table_and_report_show_power_energy_lag_and_meter(capsys: pytest.Capture
     print_run(record, Console(width=100))
     text = " ".join(capsys.readouterr().out.split())
     for part in (
-        "Power 9.00 ± 0.05",
+        "Power 9.00 +/- 0.05",
         "module (VDD_IN), over 20.0 s after warm-up",
-        "Energy per inference 360 ± ",
-        "mJ above idle of 5.03 ± ",
-        "By route in total rgb 360 ± ",
+        "Energy per inference 360 +/- ",
+        "mJ above idle of 5.03 +/- ",
+        "By route in total rgb 360 +/- ",
         "corrected for the sensor's lag",
         "10.0 samples/s, 0.40 ms a read, sampling took 0.20 % of a core",
     ):
         assert part in text, part
     report = run_markdown(record)
-    assert "- **Energy**: per inference 360 ± " in report
+    assert "- **Energy**: per inference 360 +/- " in report
     low = run_markdown(powered(4.0, idle=False, pause_ms=4.0))
     assert "Energy: low confidence, 4.4 s is under 10 s." in low
     assert "none above idle: idle was not measured before and after the run" in low
     assert "of the time went into pictures and files between frames" in low
     assert "no figure: the window lasted" in run_markdown(powered(1.0))
+
+
+def test_the_energy_lines_print_where_only_ascii_can_be() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii", write_through=True)
+    print_run(powered(), Console(file=stream, width=80))
+    assert b"Energy     per inference 360 +/- " in raw.getvalue()
