@@ -4,19 +4,15 @@ from __future__ import annotations
 
 # ruff: noqa: E402  (torch is looked for first)
 import copy
-import json
-from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs the training extra: pip install edge-sdk[train]")
 
-from edge_sdk.errors import FrameError
 from edge_sdk.frames import Registration
 from edge_sdk.radiometry import Radiometry
-from engines.recipe.train.data import Labels, Pair, crop_pair, epoch_batches, network_input, read_heat
+from engines.recipe.train.data import Labels, Pair, crop_pair, epoch_batches, network_input
 from engines.recipe.train.loss import assign, detection_loss, stack_targets
 from engines.recipe.train.net import (
     CLASSES,
@@ -194,35 +190,3 @@ def test_an_epoch_is_the_same_for_the_same_seed() -> None:
     assert len(first) == 2
     for one, other in zip(first, second, strict=True):
         assert all(np.array_equal(a.rgb, b.rgb) for a, b in zip(one, other, strict=True))
-
-
-def test_thermal_frames_without_rgb_are_read_as_pairs_of_a_black_picture(tmp_path: Path) -> None:
-    for kind in ("thermal", "labels"):
-        (tmp_path / kind).mkdir()
-    raw = np.full((256, 320), 29500, np.uint16)
-    raw[100:110, 100:110] += 1500
-    assert cv2.imwrite(str(tmp_path / "thermal" / "one.png"), raw)
-    label = {
-        "class": "hotspot",
-        "box_xyxy": [150, 150, 165, 165],
-        "rgb_visible": False,
-        "thermal_visible": True,
-        "delta_k": 15.0,
-        "thermal_contrast_k": 14.0,
-    }
-    record = {
-        "key": "one",
-        "light": "day",
-        "homography_thermal_to_rgb": [[1.5, 0, 0], [0, 1.5, 0], [0, 0, 1]],
-        "labels": [label],
-    }
-    (tmp_path / "labels" / "one.json").write_text(json.dumps(record))
-    (pair,) = read_heat(tmp_path)
-    assert pair.rgb.shape == (384, 480, 3)
-    assert not pair.rgb.any()
-    assert pair.hottest_delta_k == 14.0
-    crop = crop_pair(pair, INPUT_WH, np.random.default_rng(0), colours=False)
-    assert crop.thermal.max() > np.median(crop.thermal) + 30
-    (tmp_path / "thermal" / "one.png").unlink()
-    with pytest.raises(FrameError, match="Render it again"):
-        read_heat(tmp_path)

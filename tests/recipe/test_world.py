@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
 
@@ -229,37 +228,6 @@ def test_a_rendered_pair_has_the_format_of_the_data_set(rendered, tmp_path: Path
             assert 0 <= top < bottom <= 384
             assert label["class"] in labels.CLASSES
             assert (label["delta_k"] is not None) == (label["class"] == "hotspot")
-
-
-def test_a_thermal_frame_and_its_healthy_twin_differ_at_the_hot_spots_alone(rendered, tmp_path: Path):
-    from engines.recipe.render.heat import KINDS, write_heat
-
-    assert write_heat(tmp_path, range(2003, 2004)) == 4 * len(KINDS)
-    assert write_heat(tmp_path, range(2003, 2004)) == 0, "finished worlds are not rendered again"
-    folder, shown = tmp_path / "heat", 0
-    for file in sorted((folder / "labels").glob("*-hot.json")):
-        hot, cool = (
-            cv2.imread(str(folder / "thermal" / f"{file.stem[:-3]}{name}.png"), cv2.IMREAD_UNCHANGED)
-            for name in ("hot", "cool")
-        )
-        twin = json.loads((folder / "labels" / f"{file.stem[:-3]}cool.json").read_text())
-        record = json.loads(file.read_text())
-        assert twin["labels"] == []
-        assert {label["class"] for label in record["labels"]} <= {"hotspot"}
-        rise_k = (hot.astype(float) - cool) / 100
-        assert abs(np.median(rise_k)) < 0.05
-        visible = [label for label in record["labels"] if label["thermal_visible"]]
-        shown += len(visible)
-        if visible:
-            assert rise_k.max() > 1.0
-    assert shown, "this world shows a fault"
-
-
-def test_thermal_frames_alone_come_from_worlds_of_training(tmp_path: Path):
-    from engines.recipe.render.heat import write_heat
-
-    with pytest.raises(ValueError, match="outside split train"):
-        write_heat(tmp_path, range(20000, 20001))
 
 
 def test_each_camera_sees_only_what_physics_lets_it_see(rendered):

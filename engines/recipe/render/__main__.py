@@ -1,4 +1,4 @@
-"""Command line of the renderer: ``python -m engines.recipe.render {dataset,heat,sheet,clip}``."""
+"""Command line of the renderer: ``python -m engines.recipe.render {dataset,sheet,clip}``."""
 
 from __future__ import annotations
 
@@ -30,12 +30,6 @@ def main(arguments: list[str] | None = None) -> int:
     dataset.add_argument("--split", choices=[name for name in SPLIT_SEEDS if name != "clip"], required=True)
     dataset.add_argument("--worlds", type=_worlds, required=True, help="seeds first:last, last excluded")
     dataset.add_argument("--shard", type=_shard, default=(0, 1), help="i/n: every n-th world from the i-th")
-    heat = commands.add_parser(
-        "heat", help="render thermal frames for the screen; existing worlds are skipped"
-    )
-    heat.add_argument("--out", type=Path, required=True)
-    heat.add_argument("--worlds", type=_worlds, required=True, help="seeds first:last, last excluded")
-    heat.add_argument("--shard", type=_shard, default=(0, 1), help="i/n: every n-th world from the i-th")
     sheet = commands.add_parser("sheet", help="draw a contact sheet")
     sheet.add_argument("--out", type=Path, required=True)
     sheet.add_argument("--worlds", type=_worlds, default=range(0, 4))
@@ -54,11 +48,6 @@ def main(arguments: list[str] | None = None) -> int:
             options.out, options.split, options.worlds, *options.shard, threads=options.threads
         )
         print(f"wrote {count} pairs")
-    elif options.command == "heat":
-        from engines.recipe.render.heat import write_heat
-
-        count = write_heat(options.out, options.worlds, *options.shard, threads=options.threads)
-        print(f"wrote {count} frames")
     elif options.command == "sheet":
         from engines.recipe.render.sheet import write_sheet
         from engines.recipe.render.shoot import shoot_world

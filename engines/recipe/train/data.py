@@ -21,19 +21,9 @@ from edge_sdk.errors import FrameError
 from edge_sdk.frames import Registration, ThermalFrame, ThermalUnit
 from edge_sdk.preprocess import Letterbox, rgb_into, thermal_into
 from edge_sdk.radiometry import Radiometry
-from engines.recipe.render.rig import RGB_SIZE_WH
 from engines.recipe.train.net import CLASSES, INPUT_WH
 
-__all__ = [
-    "Crop",
-    "Labels",
-    "Pair",
-    "crop_pair",
-    "epoch_batches",
-    "network_input",
-    "read_heat",
-    "read_pairs",
-]
+__all__ = ["Crop", "Labels", "Pair", "crop_pair", "epoch_batches", "network_input", "read_pairs"]
 
 _PAD_RGB = 114
 _LEAST_SEEN_SHARE = 0.35
@@ -102,29 +92,14 @@ def read_pairs(folder: Path, limit: int | None = None) -> list[Pair]:
         return list(pool.map(lambda file: _read_pair(folder, file), files))
 
 
-def read_heat(folder: Path) -> list[Pair]:
-    """Reads thermal frames that were rendered without RGB (`thermal/`, `labels/`), by key.
-
-    Returns: pairs whose RGB frame is black and shares one pixel's memory.
-
-    Raises:
-        FrameError: a picture is missing or unreadable.
-    """
-    black = np.broadcast_to(np.uint8(0), (RGB_SIZE_WH[1], RGB_SIZE_WH[0], 3))
-    files = sorted((folder / "labels").glob("*.json"))
-    with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(lambda file: _read_pair(folder, file, black), files))
-
-
-def _read_pair(folder: Path, file: Path, rgb: NDArray[np.uint8] | None = None) -> Pair:
+def _read_pair(folder: Path, file: Path) -> Pair:
     record = json.loads(file.read_text(encoding="utf-8"))
     key = str(record["key"])
+    rgb = cv2.imread(str(folder / "rgb" / f"{key}.jpg"), cv2.IMREAD_COLOR)
     thermal = cv2.imread(str(folder / "thermal" / f"{key}.png"), cv2.IMREAD_UNCHANGED)
-    if rgb is None:
-        picture = cv2.imread(str(folder / "rgb" / f"{key}.jpg"), cv2.IMREAD_COLOR)
-        rgb = None if picture is None else np.ascontiguousarray(picture[:, :, ::-1]).astype(np.uint8)
     if rgb is None or thermal is None or thermal.dtype != np.uint16:
         raise FrameError(key, "its RGB or 16-bit thermal picture cannot be read", file, "Render it again.")
+    rgb = np.ascontiguousarray(rgb[:, :, ::-1])
     registration = Registration(
         _corner_matrix(record),
         (rgb.shape[1], rgb.shape[0]),
@@ -139,7 +114,7 @@ def _read_pair(folder: Path, file: Path, rgb: NDArray[np.uint8] | None = None) -
     return Pair(
         key,
         record["light"],
-        rgb,
+        rgb.astype(np.uint8),
         thermal,
         registration,
         _labels(record["labels"]),

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from edge_sdk.radiometry import Radiometry
-from engines.recipe.train.data import Crop, Labels, epoch_batches, network_input, read_heat, read_pairs
+from engines.recipe.train.data import Crop, Labels, epoch_batches, network_input, read_pairs
 from engines.recipe.train.net import CLASSES, INPUT_WH, conv_bn, one_channel
 
 __all__ = ["ScreenNet", "fit_screen", "load_screen", "screen_loss"]
@@ -115,7 +115,7 @@ def fit_screen(
     torch.set_num_threads(threads)
     torch.manual_seed(seed)
     out.mkdir(parents=True, exist_ok=True)
-    pairs = read_pairs(data / "train") + read_heat(data / "heat")
+    pairs = read_pairs(data / "train")
     held_out = [network_input(pair, Radiometry()) for pair in read_pairs(data / "val")]
     net = load_screen(first_weights) if first_weights else ScreenNet()
     averaged = torch.optim.swa_utils.AveragedModel(
