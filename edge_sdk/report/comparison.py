@@ -18,13 +18,20 @@ from edge_sdk.machine_state.changes import mode_text
 from edge_sdk.machine_state.state import MachineSnapshot
 from edge_sdk.measurements import Reason, Route
 from edge_sdk.report.machine_text import locked_text
-from edge_sdk.report.record import NO_POWER, RunRecord
+from edge_sdk.report.power_clauses import find_power
+from edge_sdk.report.record import RunRecord
 from edge_sdk.report.soundness import faults_of, state_faults
+from edge_sdk.sla import PowerLimit
 from edge_sdk.stats import CONFIDENCE, Bounds, percentile_bounds, rate_bounds, share_bounds
 
 __all__ = ["Comparison", "Difference", "Ratio", "compare_records", "differences"]
 
 _SHARES = (0.5, 0.95, 0.99)
+_POWER_FIGURES = {
+    "energy per inference, total": PowerLimit("", "per_inference_mj", 0.0, "total"),
+    "energy per inference, above idle": PowerLimit("", "per_inference_mj", 0.0, "marginal"),
+    "mean power": PowerLimit("", "mean_w", 0.0),
+}
 _RUNTIMES = ("onnxruntime", "onnxruntime-gpu", "tensorrt")
 
 
@@ -154,7 +161,10 @@ def _clocks_text(snapshot: MachineSnapshot) -> str:
 
 
 def _scope(record: RunRecord) -> str:
-    return NO_POWER if record.power == NO_POWER else "power read"
+    if record.meter is None:
+        return "no power"
+    facts = record.meter.facts
+    return f"{facts.scope}: {' + '.join(facts.total_rails) or 'no total'}, by {facts.meter}"
 
 
 def _load(record: RunRecord) -> str:
@@ -184,6 +194,10 @@ def _ratios(a: RunRecord, b: RunRecord) -> Iterator[Ratio]:
             totals = [int(record.steady.sum()) for record in (a, b)]
             shares = [share_bounds(count, total, half) for count, total in zip(counts, totals, strict=True)]
             yield _ratio(f"share of route {route.value}", "", *shares)
+    for figure, limit in _POWER_FIGURES.items():
+        found = [find_power(record, limit, half) for record in (a, b)]
+        if not any(finding.invalid for finding in found):
+            yield _ratio(figure, found[0].unit, *(finding.bounds for finding in found))
 
 
 def _ratio(figure: str, unit: str, a: Bounds, b: Bounds) -> Ratio:
@@ -214,10 +228,10 @@ def _notes(a: RunRecord, b: RunRecord) -> Iterator[str]:
     for name, record in (("A", a), ("B", b)):
         if record.machine_state is None:
             yield f"{name} does not say the machine's state: mode, clocks and throttling are unknown."
-    if NO_POWER in (a.power, b.power):
-        yield "Energy is not compared: " + (
-            "neither record has any." if a.power == b.power else "one of the two records has none."
-        )
+    for figure, limit in _POWER_FIGURES.items():
+        for name, record in (("A", a), ("B", b)):
+            if problem := find_power(record, limit, CONFIDENCE).invalid:
+                yield f"{figure[0].upper()}{figure[1:]} is not compared. {name}: {problem}"
     if a.run.pace_hz is not None or b.run.pace_hz is not None:
         yield "A paced run shows no higher frame rate than its pace."
 

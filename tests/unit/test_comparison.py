@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from machine_trees import KINDS
+from power_records import powered
 from records import record_of
 from typer.testing import CliRunner, Result
 
@@ -101,7 +102,12 @@ def _release(state: RunState) -> RunState:
             "CPUExecutionProvider",
             "CUDAExecutionProvider",
         ),
-        (lambda r: replace(r, power="ina3221"), "rail scope", "no power sensor read", "power read"),
+        (
+            lambda r: replace(r, meter=powered().meter),
+            "rail scope",
+            "no power",
+            "module: VDD_IN, by ina3221",
+        ),
         (lambda r: replace(r, run=RunFacts(pace_hz=10)), "load", "back to back", "paced at 10 Hz"),
         (lambda r: replace(r, run=RunFacts(threads=2)), "load", "threads unknown", "2 threads"),
         (lambda r: replace(r, source=SourceFacts("pairs:x")), "load", "clip:substation", "pairs:x"),
@@ -158,11 +164,31 @@ def test_too_few_frames_claim_nothing(state: RunState) -> None:
 def test_unsound_records_and_missing_energy_are_said(record: RunRecord) -> None:
     comparison = compare_records(record, replace(record, unsound=("cable pulled",)))
     assert comparison.unsound == ("B: cable pulled",)
-    assert "Energy is not compared: neither record has any." in comparison.notes
+    for name in "AB":
+        assert any(
+            f"Energy per inference, total is not compared. {name}: no power sensor" in note
+            for note in comparison.notes
+        )
     older = replace(record, sdk_version="0.0.9", machine_state=None)
     notes = " ".join(compare_records(older, record).notes)
     assert "edge-sdk 0.0.9 made A, 0.1.0 made B." in notes
     assert "A does not say the machine's state" in notes
+
+
+def test_energy_is_compared_where_both_have_it() -> None:
+    less, more = powered(), powered(watts_of={Route.RGB: 18.0})
+    ratios = named(less, more)
+    assert ratios["mean power"].ratio == pytest.approx(2.0, rel=0.02)
+    assert ratios["energy per inference, total"].ratio == pytest.approx(2.0, rel=0.02)
+    above = ratios["energy per inference, above idle"]
+    assert above.ratio == pytest.approx(13 / 4, rel=0.03)
+    assert above.lower is not None
+    assert above.upper is not None
+    assert above.lower < 13 / 4 < above.upper
+    assert differences(less, more) == ()
+    without_idle = compare_records(less, powered(idle=False))
+    assert "energy per inference, above idle" not in {ratio.figure for ratio in without_idle.ratios}
+    assert any("above idle is not compared. B: no marginal" in note for note in without_idle.notes)
 
 
 def call(*arguments: object) -> Result:
