@@ -8,6 +8,7 @@
       StateError(RuntimeError)       used before open or after close
       DeviceError(RuntimeError)
         DeviceNotFoundError            nothing that can run the request; lists what was tried
+        CudaError                      a call to the NVIDIA driver failed
         PoolExhaustedError             a buffer was asked for that is already lent out
       SourceError(RuntimeError)      frames cannot be read
         FrameError                     one frame is bad; the next may be good
@@ -31,6 +32,7 @@ from pathlib import Path
 
 __all__ = [
     "ConfigError",
+    "CudaError",
     "DeviceError",
     "DeviceNotFoundError",
     "EdgeSdkError",
@@ -123,6 +125,19 @@ class DeviceNotFoundError(DeviceError):
         self.wanted, self.tried = wanted, tuple(tried)
         reasons = "; ".join(f"{name}: {why}" for name, why in self.tried) or "nothing to try"
         super().__init__(_with_fix(f"no device for {wanted!r} ({reasons})", fix))
+
+
+class CudaError(DeviceError):
+    """A call to the NVIDIA driver failed.
+
+    Attributes:
+        call: the driver's function, e.g. "cuMemAlloc".
+        problem: what the driver said.
+    """
+
+    def __init__(self, call: str, problem: str, fix: str = "") -> None:
+        self.call, self.problem = call, problem
+        super().__init__(_with_fix(f"{call} failed: {problem}", fix))
 
 
 class PoolExhaustedError(DeviceError):

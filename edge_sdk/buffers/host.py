@@ -12,15 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_sdk.buffers.kinds import ALIGNMENT
 from edge_sdk.errors import ConfigError, PoolExhaustedError, StateError
 
 __all__ = ["ALIGNMENT", "Buffer", "BufferSpec", "HostPool"]
-
-ALIGNMENT = 256
-"""Bytes. Every buffer starts at a multiple of it.
-
-Source: TensorRT, IExecutionContext.setTensorAddress: addresses are aligned to 256 bytes. It also
-covers the cache line of every CPU, so neighbouring buffers share none."""
 
 
 @dataclass(frozen=True)
