@@ -16,6 +16,8 @@
       EngineError(RuntimeError)
         EngineMismatchError            a graph is not what its manifest says
         EngineIntegrityError           a file's bytes are not what its manifest says
+        PlanMismatchError              a plan was built for another machine, version or bundle
+        PlanRejectedError              a plan answers otherwise than the graph it was built from
         ProviderFallbackError          a slower provider loaded than the one asked for
         InferenceError                 a graph failed while running
       RecordError(ValueError)        a run record cannot be read or judged
@@ -42,6 +44,8 @@ __all__ = [
     "FrameError",
     "InferenceError",
     "ManifestError",
+    "PlanMismatchError",
+    "PlanRejectedError",
     "PoolExhaustedError",
     "ProviderFallbackError",
     "RecordError",
@@ -207,6 +211,32 @@ class EngineIntegrityError(EngineError):
     def __init__(self, path: Path, what: str, expected: str, found: str, fix: str = "") -> None:
         self.path, self.expected, self.found = path, expected, found
         super().__init__(_with_fix(f"{path}: {what}: expected {expected}, found {found}", fix))
+
+
+class PlanMismatchError(EngineError):
+    """A plan was built for another machine, TensorRT version or bundle.
+
+    Attributes:
+        path: where the plans lie.
+        built_for, found: what differs, as text: of the plans, and of this machine.
+    """
+
+    def __init__(self, path: Path, built_for: str, found: str, fix: str = "") -> None:
+        self.path, self.built_for, self.found = path, built_for, found
+        super().__init__(_with_fix(f"{path}: plans built for {built_for}, found {found}", fix))
+
+
+class PlanRejectedError(EngineError):
+    """A plan answers otherwise than the graph it was built from, or runs where it should not.
+
+    Attributes:
+        graph: name of the graph.
+        problem: what differs, with the tolerance.
+    """
+
+    def __init__(self, graph: str, problem: str, fix: str = "") -> None:
+        self.graph, self.problem = graph, problem
+        super().__init__(_with_fix(f"the plan of graph {graph!r} was thrown away: {problem}", fix))
 
 
 class ProviderFallbackError(EngineError):
