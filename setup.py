@@ -29,6 +29,7 @@ TEST = [
     "ruff>=0.8",
     "types-PyYAML>=6",
     "build>=1.2",
+    "cuda-bindings>=12.6",
     *CPU,
 ]
 

@@ -184,9 +184,7 @@ class CudaDevice:
         if getattr(self._depth, "value", 0):
             raise StateError(f"GPU {self.name!r}: close it after its `current` block, not inside")
         left = list(self._owned.values())
-        if left:
-            kinds = ", ".join(sorted({str(item) for item in left}))
-            warnings.warn(f"GPU {self.name!r} closed with {len(left)} in use: {kinds}", ResourceWarning, 2)
+        names = ", ".join(sorted(str(item) for item in left))
         try:
             _call_all([item.close for item in left])
         finally:
@@ -196,6 +194,8 @@ class CudaDevice:
                 handle = int(self._context.handle)
                 self._context.detach()
             _drop_from_stack(handle)
+        if left:
+            warnings.warn(f"GPU {self.name!r} closed with {len(left)} in use: {names}", ResourceWarning, 2)
 
     def __del__(self) -> None:
         if not self._closed:
