@@ -12,13 +12,16 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from edge_sdk.buffers.kinds import ALIGNMENT, DEVICE, HOST, KINDS, MANAGED, MAPPED, PINNED
 from edge_sdk.errors import ConfigError, CudaError, DeviceError, DeviceNotFoundError, ShapeError, StateError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["CudaBuffer", "CudaDevice", "CudaEvent", "CudaStream"]
 
@@ -37,7 +40,25 @@ class _Closable(Protocol):
     def close(self) -> None: ...
 
 
-class CudaDevice:
+class _WithBlock:
+    """Closes at the end of a `with` block."""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class CudaDevice(_WithBlock):
     """One GPU. Make it with `open`, and close it when nothing of it is in use any more.
 
     Its methods may be called on any thread. Whatever was not freed by `close` is freed there, with a
@@ -201,17 +222,6 @@ class CudaDevice:
         if not self._closed:
             warnings.warn(f"GPU {self.name!r} was never closed", ResourceWarning, 2)
 
-    def __enter__(self) -> CudaDevice:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"CudaDevice({self._ordinal}, {self.name!r}{', closed' if self._closed else ''})"
 
@@ -238,7 +248,7 @@ class CudaDevice:
             raise CudaError(call, problem or "no reason given", fix) from error
 
 
-class CudaBuffer:
+class CudaBuffer(_WithBlock):
     """A piece of memory; `CudaDevice.allocate` makes it. Freed by `free`, or by closing the device.
 
     Attributes:
@@ -366,7 +376,7 @@ class CudaBuffer:
             raise StateError(f"{self.kind} buffer of {self.nbytes} bytes was freed: allocate it again")
 
 
-class CudaStream:
+class CudaStream(_WithBlock):
     """Work in order, beside the host. `CudaDevice.new_stream` makes it."""
 
     def __init__(self, device: CudaDevice, stream: Any) -> None:
@@ -441,7 +451,7 @@ class CudaStream:
         return self._stream
 
 
-class CudaEvent:
+class CudaEvent(_WithBlock):
     """A moment in a stream, with its time. `CudaDevice.new_event` makes it."""
 
     def __init__(self, device: CudaDevice, event: Any) -> None:

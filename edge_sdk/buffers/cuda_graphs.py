@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -10,6 +11,8 @@ from edge_sdk.buffers.cuda import CudaDevice, CudaStream
 from edge_sdk.errors import CudaError, DeviceNotFoundError, StateError
 
 __all__ = ["CudaGraph", "capture"]
+
+_log = logging.getLogger(__name__)
 
 
 class CudaGraph:
@@ -38,13 +41,19 @@ class CudaGraph:
             _check("cuGraphLaunch", driver.cuGraphLaunch(self._executable, driver.CUstream(stream.handle)))
 
     def close(self) -> None:
-        """Gives the graph back. Synchronise the streams it runs on first. A second call does nothing."""
+        """Gives the graph back. Synchronise the streams it runs on first. A second call does nothing.
+
+        A driver that refuses, after an earlier error, is logged: the device's `close` frees everything.
+        """
         if self._executable is None:
             return
         executable, self._executable = self._executable, None
         self.device.disown(self)
         with self.device.current():
-            _check("cuGraphExecDestroy", _bindings().cuGraphExecDestroy(executable))
+            try:
+                _check("cuGraphExecDestroy", _bindings().cuGraphExecDestroy(executable))
+            except CudaError as error:
+                _log.warning("%s", error)
 
     def __enter__(self) -> CudaGraph:
         return self
