@@ -19,11 +19,14 @@ class CudaGraph:
     """Captured work with the addresses it was captured with; `capture` makes it.
 
     It reads and writes the same memory at each launch: keep the buffers, and capture again when one moves.
+
+    Attributes:
+        nodes: kernels, copies and host functions that one launch runs.
     """
 
-    def __init__(self, device: CudaDevice, executable: Any) -> None:
+    def __init__(self, device: CudaDevice, executable: Any, nodes: int) -> None:
         """Internal: use `capture`."""
-        self.device = device
+        self.device, self.nodes = device, nodes
         self._executable: Any = executable
         device.adopt(self)
 
@@ -98,10 +101,12 @@ def capture(stream: CudaStream, enqueue: Callable[[], None]) -> CudaGraph:
             raise
         graph = _check("cuStreamEndCapture", driver.cuStreamEndCapture(handle))
         try:
+            counted = driver.cuGraphGetNodes(graph, 0)
+            _check("cuGraphGetNodes", counted)
             executable = _check("cuGraphInstantiate", driver.cuGraphInstantiate(graph, 0))
         finally:
             driver.cuGraphDestroy(graph)
-    return CudaGraph(stream.device, executable)
+    return CudaGraph(stream.device, executable, int(counted[2]))
 
 
 def _bindings() -> Any:
