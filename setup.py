@@ -10,7 +10,7 @@ VERSION = re.findall(r'VERSION = "(.+)"', (ROOT / "edge_sdk" / "version.py").rea
 
 CPU = ["onnxruntime>=1.20"]
 GPU = ["onnxruntime-gpu>=1.20"]
-JETSON = ["pycuda>=2024.1", "cuda-bindings>=12.6"]
+JETSON = ["pycuda>=2024.1", "cuda-bindings>=12.6", "onnx>=1.17"]
 TRAIN = [
     "mitsuba>=3.6",
     "torch>=2.5",
@@ -56,6 +56,8 @@ setup(
         "typer>=0.12",
         "rich>=13",
         "PyYAML>=6",
+        "platformdirs>=4",
+        "filelock>=3.13",
         "tomli>=2; python_version < '3.11'",
     ],
     extras_require={

@@ -14,7 +14,7 @@ from typing import Any
 
 from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.detections import box_iou
-from edge_sdk.devices import DeviceChoice, open_runner
+from edge_sdk.devices import DeviceChoice, PlanOptions, open_runner
 from edge_sdk.engine.bundle import Bundle, load_bundle
 from edge_sdk.engine.manifest import SCREEN_GRAPH
 from edge_sdk.engine.runner import Runner
@@ -52,6 +52,7 @@ def load(
     allow_fallback: Sequence[str] = (),
     gate: dict[str, float | int | str] | None = None,
     clock: Clock | None = None,
+    plan_options: PlanOptions | None = None,
 ) -> Detector:
     """Loads an engine bundle and makes it ready to run.
 
@@ -64,10 +65,12 @@ def load(
         allow_fallback: execution providers that may be used instead of the one asked for, by name.
         gate: thresholds of `GateConfig` to override.
         clock: what stages are timed with.
+        plan_options: how TensorRT's plans are found and run; see `edge_sdk.devices.PlanOptions`.
 
     Raises:
         ManifestError, EngineIntegrityError, EngineMismatchError: the bundle is wrong.
         DeviceNotFoundError, ProviderFallbackError: this machine cannot run it as asked.
+        PlanMismatchError: there are TensorRT plans, for something else.
         ConfigError: no such bundle, or a threshold is unknown or out of range.
     """
     clock = clock or MonotonicClock()
@@ -75,7 +78,12 @@ def load(
     bundle = load_bundle(engine)
     thresholds = bundle.manifest.gate.override(**(gate or {}))
     runner, choice = open_runner(
-        bundle, device=device, precision=precision, threads=threads, allow_fallback=tuple(allow_fallback)
+        bundle,
+        device=device,
+        precision=precision,
+        threads=threads,
+        allow_fallback=tuple(allow_fallback),
+        plan_options=plan_options,
     )
     try:
         detector = Detector(bundle, runner, choice=choice, gate=thresholds, clock=clock)

@@ -6,6 +6,7 @@ Which stages a pair passes is the pipeline's to say.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -88,6 +89,7 @@ class Stages:
         self._raw = self._pool.lease("raw thermal")
         self._scratch = self._pool.lease("difference")
         self._letterboxes: dict[tuple[int, int], Letterbox] = {}
+        self._upload_ahead: Callable[[str], None] | None = getattr(runner, "upload_ahead", None)
         self._rgb_wh: tuple[int, int] | None = None  # of the last RGB frame seen
         self._thermal_alone = all(graph.reads == {"thermal"} for graph in graphs.values())
 
@@ -126,7 +128,7 @@ class Stages:
             self._raw.release()
             self._scratch.release()
             self._pool.close()
-            self._inputs, self._outputs = {}, {}
+            self._inputs, self._outputs, self._upload_ahead = {}, {}, None
             self._runner.close()
             self._runner = None
 
@@ -159,6 +161,8 @@ class Stages:
     def run_rgb(self, work: Work) -> None:
         if "rgb" not in work.engine_ns:
             self.lay_rgb(work, "rgb")
+            if work.plane is not None and self._upload_ahead is not None:
+                self._upload_ahead("fuse")  # beside the RGB graph; thermal is laid already
             self.run(work, "rgb")
 
     def run(self, work: Work, graph: str) -> None:

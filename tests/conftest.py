@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,3 +66,24 @@ def emulator(emulated_driver: Emulator) -> Iterator[Emulator]:
     assert emulated_driver.alive() == {}
     assert emulated_driver.context_depth() == 0
     assert emulated_driver.count("context_pushes") == emulated_driver.count("context_pops")
+
+
+@pytest.fixture(params=["10.3", "10.16", "11.4"])
+def tensorrt(request: pytest.FixtureRequest, emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The double of TensorRT of each version, on the emulated driver, as the module that `import` finds."""
+    yield from _double(request.param, emulator, monkeypatch)
+
+
+@pytest.fixture
+def tensorrt_11(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The same of the newest version alone, for what does not depend on versions."""
+    yield from _double("11.4", emulator, monkeypatch)
+
+
+def _double(version: str, emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    from tensorrt_double import make_double
+
+    module = make_double(version, emulator)
+    monkeypatch.setitem(sys.modules, "tensorrt", module)
+    yield module
+    assert module.double.failures == []

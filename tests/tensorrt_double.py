@@ -30,7 +30,7 @@ from edge_sdk.engine.onnx_runner import import_onnxruntime, session_options
 
 sys.path.insert(0, str(Path(__file__).parent / "tensorrt_api"))
 
-from names import CLASSES, load_snapshot  # noqa: E402
+from names import CLASSES, load_snapshot
 
 __all__ = ["FULL_VERSIONS", "make_double"]
 
@@ -39,7 +39,14 @@ FULL_VERSIONS = {"10.3": "10.3.0", "10.16": "10.16.2", "11.4": "11.4.1"}
 
 ALIGNMENT = 256
 _MAGIC = b"double of a TensorRT plan\n"
-_TYPES = {"uint8": "UINT8", "int8": "INT8", "float32": "FLOAT", "float16": "HALF", "int32": "INT32", "int64": "INT64"}
+_TYPES = {
+    "uint8": "UINT8",
+    "int8": "INT8",
+    "float32": "FLOAT",
+    "float16": "HALF",
+    "int32": "INT32",
+    "int64": "INT64",
+}
 _HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _DLA_OPERATORS = {"Conv", "Relu", "Add", "Clip", "MaxPool", "QuantizeLinear", "DequantizeLinear"}
 
@@ -65,7 +72,9 @@ def make_double(version: str, emulator: Emulator) -> Any:
         members = names.get(name, {})
         values = [member for member, kind in members.items() if kind == name and member != "Severity"]
         if values:
-            made = enum.IntEnum(name.rpartition(".")[2], {member: index for index, member in enumerate(values)})
+            made = enum.IntEnum(
+                name.rpartition(".")[2], {member: index for index, member in enumerate(values)}
+            )
             if "." not in name:
                 setattr(nv, name, made)
             else:
@@ -422,7 +431,7 @@ class _Context(_Strict):
         if name not in self._engine._edges:
             return self._refuse(f"set_tensor_address: no tensor {name}")
         if memory == 0 or memory % ALIGNMENT:
-            return self._refuse(f"set_tensor_address: {memory:#x} of {name} is not aligned to {ALIGNMENT} bytes")
+            return self._refuse(f"set_tensor_address: {memory:#x} of {name} is not aligned to 256 bytes")
         try:
             self._memory(name, memory)
         except ValueError as error:
@@ -434,7 +443,9 @@ class _Context(_Strict):
         double = self.nv.double
         unset = [name for name in self._engine._edges if name not in self._addresses]
         if unset or self.infer_shapes():
-            return self._refuse(f"enqueueV3: no address or shape of {', '.join(unset or self.infer_shapes())}")
+            return self._refuse(
+                f"enqueueV3: no address or shape of {', '.join(unset or self.infer_shapes())}"
+            )
         if double.refuse_enqueues:
             double.refuse_enqueues -= 1
             return self._refuse("enqueueV3: refused, as the test asked")

@@ -2,5 +2,6 @@
 
 from edge_sdk.devices.choose import DEVICES, DeviceChoice, open_runner
 from edge_sdk.devices.machine import machine_facts, usable_cores
+from edge_sdk.devices.plans import PlanOptions
 
-__all__ = ["DEVICES", "DeviceChoice", "machine_facts", "open_runner", "usable_cores"]
+__all__ = ["DEVICES", "DeviceChoice", "PlanOptions", "machine_facts", "open_runner", "usable_cores"]

@@ -70,6 +70,14 @@ class PlanStore:
         """Returns the folder of a key's set, present or not."""
         return self.root / f"{key.bundle}-{key.digest}"
 
+    def has(self, key: PlanKey) -> bool:
+        """Says whether there is a set for a key that can be read."""
+        try:
+            self.find(key)
+        except EngineError:
+            return False
+        return True
+
     def find(self, key: PlanKey) -> LoadedPlans:
         """Reads the set for a key.
 

@@ -211,6 +211,12 @@ class TensorRtRunner:
             self._runs += 1
             lane.run(self._ahead_event if uploaded else None)
 
+    def layers(self, graph: str) -> tuple[dict[str, Any], ...]:
+        """Returns what the engine inspector says of each layer of a graph; at least its "Name"."""
+        self._lane(graph)
+        with self._device.current():
+            return self._shared.engines[graph].layers()
+
     def gpu_times(self, graph: str) -> GpuTimes | None:
         """Returns what the last run of a graph took on the GPU, from its events; the stream is not stopped.
 
