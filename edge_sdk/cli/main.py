@@ -29,7 +29,7 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("doctor")(doctor.doctor)
 app.add_typer(sla.app, name="sla", help="Check a latency SLA, or judge a record again.")
-app.add_typer(engines.app, name="engines", help="List, show and verify engine bundles.")
+app.add_typer(engines.app, name="engines", help="List, show, verify and build engine bundles.")
 app.add_typer(bench.app, name="bench", help="Measure this SDK on this machine.")
 
 

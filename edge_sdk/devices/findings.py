@@ -168,20 +168,17 @@ def _onnxruntime(
 def _tensorrt(root: Path, child: Callable[[str], tuple[bool, str]]) -> Finding:
     """TensorRT's bindings load libraries of the driver and may crash without one: a child imports them."""
     well, answer = child("import tensorrt; print(tensorrt.__version__)")
-    unused = "This version of edge-sdk does not use it: engines run in ONNX Runtime."
     if well:
-        return Finding("TensorRT", "ok", answer, unused)
+        return Finding("TensorRT", "ok", answer, "Build plans with: edge-sdk engines build NAME.")
     elsewhere = sorted(root.glob("usr/lib/python3*/dist-packages/tensorrt"))
     if elsewhere:
         return Finding(
             "TensorRT",
             "absent",
             f"installed for {elsewhere[0].parts[-3]} of the system, not seen by this Python",
-            f"Make the environment with the system's Python and --system-site-packages. {unused}",
+            "Make the environment with the system's Python and --system-site-packages.",
         )
-    return Finding(
-        "TensorRT", "absent", answer, f"It comes with JetPack, not from pip ({_JETPACK_PYTHON}). {unused}"
-    )
+    return Finding("TensorRT", "absent", answer, f"It comes with JetPack, not from pip ({_JETPACK_PYTHON}).")
 
 
 def _driver_package(

@@ -22,6 +22,7 @@ from edge_sdk.engine.plan_key import PlanFile, PlanKey, Sidecar
 from edge_sdk.engine.plan_store import LoadedPlans, PlanStore, read_plans
 from edge_sdk.engine.tensorrt_api import TensorRt, import_tensorrt
 from edge_sdk.engine.tensorrt_build import BuildOptions, build_plan
+from edge_sdk.engine.tensorrt_graphs import MODES
 from edge_sdk.engine.tensorrt_runner import SharedEngines, TensorRtRunner
 from edge_sdk.engine.verify import sha256_of
 from edge_sdk.errors import ConfigError, PlanRejectedError
@@ -56,7 +57,7 @@ class PlanOptions:
         overlap_upload: copy thermal beside the RGB graph.
 
     Raises:
-        ConfigError: plans from elsewhere without a hash, or a hash without plans.
+        ConfigError: plans from elsewhere without a hash, a hash without plans, or no such mode.
     """
 
     dla: bool = False
@@ -66,6 +67,8 @@ class PlanOptions:
     overlap_upload: bool = False
 
     def __post_init__(self) -> None:
+        if self.cuda_graphs not in MODES:
+            raise ConfigError(f"CUDA graphs {self.cuda_graphs!r}: expected {', '.join(MODES)}")
         if (self.folder is None) != (self.trust_sha256 is None):
             raise ConfigError(
                 "plans from elsewhere are code: name their folder with --plans and the hash of their record, "

@@ -228,9 +228,9 @@ def read_plans(folder: Path, key: PlanKey, trust_sha256: str | None = None) -> L
         raise _mismatch(folder, sidecar.key, key)
     plans = {}
     for graph, item in sidecar.plans.items():
+        plan = read_inside(folder, item.file, max(item.nbytes, 1))
         if trust_sha256 is None:
             _refuse_strangers(folder, item.file)
-        plan = read_inside(folder, item.file, max(item.nbytes, 1))
         fix = _build(key.bundle, force=True)
         if len(plan) != item.nbytes or not plan:
             raise EngineIntegrityError(

@@ -82,7 +82,7 @@ def test_a_jetson_gets_the_advice_for_a_jetson(tmp_path: Path) -> None:
 def test_tensorrt_that_imports_gives_its_version() -> None:
     found = look(child=lambda code: (True, "10.3.0") if "tensorrt" in code else (False, ""))["TensorRT"]
     assert (found.state, found.found) == ("ok", "10.3.0")
-    assert "does not use it" in found.advice
+    assert "edge-sdk engines build" in found.advice
 
 
 @pytest.mark.parametrize("name", ["pycuda", "cuda-bindings"])
