@@ -79,16 +79,14 @@ def _print(loaded: LoadedPlans, console: Console) -> None:
         "Plan",
         "Layers on GPU / DLA",
         "Differs from ONNX",
-        "Detections ONNX / plan",
+        "Detections agreed",
         "GPU time",
         title=f"Plans of {escape(sidecar.key.bundle)}",
     )
     for graph, plan in sidecar.plans.items():
         found = figures["graphs"][graph]
         rms = max(found["output_rms"].values())
-        counts = (
-            f"{found['detections_onnx']} / {found['detections_plan']}" if "detections_onnx" in found else "-"
-        )
+        counts = f"{found['agreed']} of {found['detections']}" if "agreed" in found else "-"
         took = f"{sidecar.baseline_ms[graph]:.3f} ms" if graph in sidecar.baseline_ms else "not measured"
         table.add_row(
             escape(graph),
@@ -102,7 +100,7 @@ def _print(loaded: LoadedPlans, console: Console) -> None:
     console.print(
         f"Compared on {figures['frames']} known frames. 'Differs': root mean square over the output's "
         f"standard deviation, at most {figures['output_rms_max']}. Detections agree within IoU "
-        f"{figures['iou_min']} and score {figures['score_max']}.",
+        f"{figures['iou_min']} and score {figures['score_max']}, at least {figures['agree_min']:.0%} of them.",
         markup=False,
     )
     if not sidecar.baseline_ms:

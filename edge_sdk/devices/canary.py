@@ -7,6 +7,7 @@ What must agree is what the user sees: the detections.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,20 +24,26 @@ from edge_sdk.postprocess import Candidates, decode
 from edge_sdk.preprocess import Letterbox, rgb_into, thermal_into
 from edge_sdk.sources import open_source
 
-__all__ = ["IOU_MIN", "OUTPUT_RMS_MAX", "SCORE_MAX", "canary_frames", "compare"]
+__all__ = ["AGREE_MIN", "IOU_MIN", "OUTPUT_RMS_MAX", "SCORE_MAX", "canary_frames", "compare"]
 
-OUTPUT_RMS_MAX = 0.15
+OUTPUT_RMS_MAX = 0.08
 """An output may differ by so much of its own standard deviation over all frames, root mean square.
 
-ONNX Runtime differs from itself by 0.03 - 0.06 on the reference engine when its own fusions are turned off
-(`tests/unit/test_canary.py`); a wrong scale or a stale buffer differs by 0.5 and more."""
+Measured on the reference engine: ONNX Runtime differs from itself by at most 0.04 when its own fusions are
+turned off, half precision besides included; the fp32 twin differs from INT8 by 0.09 to 0.19."""
 
 SCORE_MAX = 0.1
 """A detection's probability may differ by so much. One that lies no further above the bundle's threshold
 may be missing on the other side."""
 
-IOU_MIN = 0.8
+IOU_MIN = 0.7
 """The two boxes of a detection must overlap by so much."""
+
+AGREE_MIN = 0.97
+"""Share of the detections of either side that must be found on the other.
+
+Not all: where two boxes of a class overlap by just as much as suppression allows, rounding decides which
+of them stays. ONNX Runtime with its fusions off agrees with itself on 98.4 to 100 %."""
 
 _FIX = (
     "Nothing was kept. Try --remainder fp32 or another --optimisation-level; if it stays, the graph does not "
@@ -78,12 +85,12 @@ def compare(
         "output_rms_max": OUTPUT_RMS_MAX,
         "score_max": SCORE_MAX,
         "iou_min": IOU_MIN,
+        "agree_min": AGREE_MIN,
         "graphs": {},
     }
     outputs: dict[tuple[str, str], tuple[list[NDArray[Any]], list[NDArray[Any]]]] = {}
-    counts: dict[str, list[int]] = {name: [0, 0] for name in manifest.graphs}
-    worst = dict.fromkeys(manifest.graphs, 0.0)
-    for index, pair in enumerate(frames):
+    tallies = {name: _Tally() for name in manifest.graphs if name != SCREEN_GRAPH}
+    for pair in frames:
         for runner in (reference, candidate):
             _lay(manifest, runner, pair)
         for name, graph in manifest.graphs.items():
@@ -104,9 +111,7 @@ def compare(
             if name == SCREEN_GRAPH:
                 continue
             sides = [decode(manifest.decode, name, manifest.class_names, answer) for answer in found]
-            counts[name][0] += len(sides[0].scores)
-            counts[name][1] += len(sides[1].scores)
-            worst[name] = max(worst[name], _match(name, index, manifest.decode.score_min, *sides))
+            tallies[name].add(*sides, sure_above=manifest.decode.score_min + SCORE_MAX)
     for (name, meaning), (wanted, got) in outputs.items():
         share = _rms_share(np.stack(wanted), np.stack(got))
         if not share <= OUTPUT_RMS_MAX:  # NaN is refused too
@@ -118,14 +123,41 @@ def compare(
             )
         graph_figures = figures["graphs"].setdefault(name, {"output_rms": {}})
         graph_figures["output_rms"][meaning] = round(share, 6)
-    for name, (expected, got_count) in counts.items():
-        if name != SCREEN_GRAPH:
-            figures["graphs"][name] |= {
-                "detections_onnx": expected,
-                "detections_plan": got_count,
-                "score_difference": round(worst[name], 6),
-            }
+    for name, tally in tallies.items():
+        if tally.agreed < AGREE_MIN * tally.sure:
+            raise PlanRejectedError(
+                name,
+                f"of {tally.sure} detections of plan and ONNX graph {tally.agreed} are found by the other "
+                f"within IoU {IOU_MIN:g} and score {SCORE_MAX:g}, over {len(frames)} frames; at least "
+                f"{AGREE_MIN:.0%} must be",
+                _FIX,
+            )
+        figures["graphs"][name] |= {
+            "detections": tally.sure,
+            "agreed": tally.agreed,
+            "score_difference": round(tally.score_difference, 6),
+        }
     return figures
+
+
+@dataclass
+class _Tally:
+    """Detections of both sides that are sure, and how many of them the other side has too."""
+
+    sure: int = 0
+    agreed: int = 0
+    score_difference: float = 0.0
+
+    def add(self, wanted: Candidates, got: Candidates, sure_above: float) -> None:
+        for here, there in ((wanted, got), (got, wanted)):
+            overlap = box_iou(here.xyxy, there.xyxy)
+            for index in np.flatnonzero(here.scores > sure_above):
+                fits = (overlap[index] >= IOU_MIN) & (there.class_ids == here.class_ids[index])
+                off = float(np.abs(there.scores[fits] - here.scores[index]).min(initial=1.0))
+                self.sure += 1
+                if off <= SCORE_MAX:
+                    self.agreed += 1
+                    self.score_difference = max(self.score_difference, off)
 
 
 def _lay(manifest: Manifest, runner: Runner, pair: FramePair) -> None:
@@ -153,25 +185,3 @@ def _lay(manifest: Manifest, runner: Runner, pair: FramePair) -> None:
 def _rms_share(wanted: NDArray[Any], got: NDArray[Any]) -> float:
     spread = float(wanted.std())
     return float(np.sqrt(np.mean((got - wanted) ** 2))) / max(spread, 1e-6)
-
-
-def _match(graph: str, frame: int, score_min: float, wanted: Candidates, got: Candidates) -> float:
-    """Finds each side's sure detections on the other; returns the largest difference of a score."""
-    largest = 0.0
-    for here, there, whose in ((wanted, got, "ONNX graph"), (got, wanted, "plan")):
-        sure = np.flatnonzero(here.scores > score_min + SCORE_MAX)
-        overlap = box_iou(here.xyxy, there.xyxy)
-        for index in sure:
-            fits = (overlap[index] >= IOU_MIN) & (there.class_ids == here.class_ids[index])
-            off = np.abs(there.scores[fits] - here.scores[index])
-            if not off.size or off.min() > SCORE_MAX:
-                nearest = f"nearest score differs by {off.min():.3f}" if off.size else "no such box"
-                raise PlanRejectedError(
-                    graph,
-                    f"frame {frame}: a detection of the {whose} (class {here.class_ids[index]}, score "
-                    f"{here.scores[index]:.3f}) is not found by the other within IoU {IOU_MIN:g} and score "
-                    f"{SCORE_MAX:g}: {nearest}",
-                    _FIX,
-                )
-            largest = max(largest, float(off.min()))
-    return largest

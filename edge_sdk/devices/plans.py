@@ -17,6 +17,7 @@ from edge_sdk.devices.canary import canary_frames, compare
 from edge_sdk.devices.machine import board_model, usable_cores
 from edge_sdk.engine.bundle import Bundle
 from edge_sdk.engine.half import half_remainder
+from edge_sdk.engine.manifest import SCREEN_GRAPH
 from edge_sdk.engine.onnx_runner import OnnxRunner
 from edge_sdk.engine.plan_key import PlanFile, PlanKey, Sidecar
 from edge_sdk.engine.plan_store import LoadedPlans, PlanStore, read_plans
@@ -164,7 +165,7 @@ def build_plans(
         plans, places, learned = {}, {}, store.timing_cache(key)
         for name in bundle.manifest.graphs:
             data = bundle.read_graph(name, precision)
-            if build.remainder == "fp16":
+            if build.remainder == "fp16" and name != SCREEN_GRAPH:  # the screen guards safety and is tiny
                 data = half_remainder(data, name)
             with CudaDevice.open() as device, device.current():
                 built = build_plan(

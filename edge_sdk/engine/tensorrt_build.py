@@ -32,7 +32,8 @@ class BuildOptions:
     Attributes:
         workspace_mib: memory that a layer may use while it is timed and run, in MiB; 1 or more.
         optimisation_level: 0 (fast to build) to 5 (fast to run).
-        remainder: "fp16" or "fp32": what the layers that are not INT8 compute in.
+        remainder: "fp16" or "fp32": what the layers that are not INT8 compute in. A screening graph keeps
+            the types that it has.
         dla_core: DLA core for the thermal graph, or None for the GPU.
         dla_gpu_fallback: whether layers that the DLA cannot run may run on the GPU.
 

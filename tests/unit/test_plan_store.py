@@ -56,9 +56,7 @@ def test_what_was_written_is_found(store: PlanStore) -> None:
 
 
 def test_no_plans_says_how_to_build_them(store: PlanStore) -> None:
-    with pytest.raises(
-        EngineError, match=r"no plans of 'toy'.*: edge-sdk engines build toy"
-    ):
+    with pytest.raises(EngineError, match=r"no plans of 'toy'.*: edge-sdk engines build toy"):
         store.find(KEY)
     assert not store.has(KEY)
 
