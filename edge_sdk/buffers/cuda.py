@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from edge_sdk.buffers.host import HostMemory
 from edge_sdk.buffers.kinds import ALIGNMENT, DEVICE, HOST, KINDS, MANAGED, MAPPED, PINNED
+from edge_sdk.buffers.pool import Memory
 from edge_sdk.errors import ConfigError, CudaError, DeviceError, DeviceNotFoundError, ShapeError, StateError
 
 if TYPE_CHECKING:
@@ -336,9 +338,7 @@ class CudaBuffer(_WithBlock):
 
     def _allocate(self, cuda: Any) -> None:
         if self.kind == HOST:
-            block = np.zeros(self.nbytes + ALIGNMENT, np.uint8)
-            start = -block.ctypes.data % ALIGNMENT
-            self._host = block[start : start + self.nbytes]
+            self._host = HostMemory(self.nbytes).host
             return
         if self.kind in (PINNED, MAPPED, MANAGED):
             if self.kind == MANAGED:
@@ -395,7 +395,7 @@ class CudaStream(_WithBlock):
         with self.device.current():
             self._open().synchronize()
 
-    def upload(self, buffer: CudaBuffer) -> None:
+    def upload(self, buffer: Memory) -> None:
         """Copies a pinned buffer's host half to its device half, without waiting.
 
         Leave the host half alone until the stream has passed here. Nothing to do for "mapped" and "managed".
@@ -408,7 +408,7 @@ class CudaStream(_WithBlock):
             with self.device.current():
                 self.device._cuda.memcpy_htod_async(buffer.device_pointer, buffer.host, self._open())
 
-    def download(self, buffer: CudaBuffer) -> None:
+    def download(self, buffer: Memory) -> None:
         """Copies a pinned buffer's device half to its host half, without waiting: synchronise, then read.
 
         Nothing to do for "mapped" and "managed". Raises as `upload`.
@@ -437,10 +437,9 @@ class CudaStream(_WithBlock):
     def __repr__(self) -> str:
         return "stream" if self._stream is not None else "stream (closed)"
 
-    def _has_two_halves(self, buffer: CudaBuffer) -> bool:
+    def _has_two_halves(self, buffer: Memory) -> bool:
         self._open()
-        if buffer.freed:
-            buffer._refuse_freed()
+        _ = buffer.host  # refuses what was given back
         if buffer.kind not in (PINNED, MAPPED, MANAGED):
             raise ConfigError(f"{buffer.kind} memory has no other half to copy to: use {PINNED!r}")
         return buffer.kind == PINNED
