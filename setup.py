@@ -56,6 +56,7 @@ setup(
         "typer>=0.12",
         "rich>=13",
         "PyYAML>=6",
+        "platformdirs>=4",
         "tomli>=2; python_version < '3.11'",
     ],
     extras_require={

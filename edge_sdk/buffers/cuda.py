@@ -417,6 +417,11 @@ class CudaStream(_WithBlock):
             with self.device.current():
                 self.device._cuda.memcpy_dtoh_async(buffer.host, buffer.device_pointer, self._open())
 
+    def copy_on_device(self, to_pointer: int, from_pointer: int, nbytes: int) -> None:
+        """Copies between two addresses that the GPU can reach, without waiting."""
+        with self.device.current():
+            self.device._cuda.memcpy_dtod_async(to_pointer, from_pointer, nbytes, self._open())
+
     def record(self, event: CudaEvent) -> None:
         """Lets an event happen when the work given so far is done."""
         with self.device.current():
