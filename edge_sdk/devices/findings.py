@@ -14,7 +14,7 @@ from typing import Any
 from edge_sdk.devices.machine import installed_version, is_jetson
 from edge_sdk.engine.bundle import list_bundles
 from edge_sdk.engine.onnx_runner import CPU, CUDA, import_onnxruntime, provider_loads
-from edge_sdk.errors import DeviceNotFoundError
+from edge_sdk.errors import DeviceNotFoundError, OpenCvMissingError
 
 __all__ = ["STATES", "Finding", "ask_child", "build_information", "examine"]
 
@@ -126,10 +126,7 @@ def _opencv(
     try:
         version, account = opencv()
     except ImportError as error:
-        advice = (
-            "Needed: pip install edge-sdk[cpu], or on a Jetson its own: apt-get install libopencv-python."
-        )
-        return [Finding("OpenCV", "fault", str(error), advice)]
+        return [Finding("OpenCV", "fault", str(error), OpenCvMissingError.ADVICE)]
     wheels = [name for name in ("opencv-python", "opencv-python-headless") if version_of(name)]
     system = is_jetson(root) and any(root.glob("usr/lib/python3*/dist-packages/cv2*"))
     if _SYSTEM_PACKAGES.match(str(opencv_file())):
