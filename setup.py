@@ -8,8 +8,10 @@ from setuptools import find_packages, setup
 ROOT = Path(__file__).parent
 VERSION = re.findall(r'VERSION = "(.+)"', (ROOT / "edge_sdk" / "version.py").read_text(encoding="utf-8"))[0]
 
-CPU = ["onnxruntime>=1.20"]
-GPU = ["onnxruntime-gpu>=1.20"]
+OPENCV = ["opencv-python>=4.9"]
+CPU = ["onnxruntime>=1.20", *OPENCV]
+GPU = ["onnxruntime-gpu>=1.20", *OPENCV]
+# For TensorRT. Without OpenCV: a Jetson has its own, with GStreamer, which one from pip would hide.
 JETSON = ["pycuda>=2024.1", "cuda-bindings>=12.6", "onnx>=1.17"]
 TRAIN = [
     "mitsuba>=3.6",
@@ -52,7 +54,6 @@ setup(
     },
     install_requires=[
         "numpy>=1.26",
-        "opencv-python>=4.9",
         "typer>=0.12",
         "rich>=13",
         "PyYAML>=6",

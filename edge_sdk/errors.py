@@ -8,6 +8,7 @@
       StateError(RuntimeError)       used before open or after close
       DeviceError(RuntimeError)
         DeviceNotFoundError            nothing that can run the request; lists what was tried
+          OpenCvMissingError             OpenCV is not installed
         CudaError                      a call to the NVIDIA driver failed
         PoolExhaustedError             a buffer was asked for that is already lent out
       SourceError(RuntimeError)      frames cannot be read
@@ -44,6 +45,7 @@ __all__ = [
     "FrameError",
     "InferenceError",
     "ManifestError",
+    "OpenCvMissingError",
     "PlanMismatchError",
     "PlanRejectedError",
     "PoolExhaustedError",
@@ -129,6 +131,22 @@ class DeviceNotFoundError(DeviceError):
         self.wanted, self.tried = wanted, tuple(tried)
         reasons = "; ".join(f"{name}: {why}" for name, why in self.tried) or "nothing to try"
         super().__init__(_with_fix(f"no device for {wanted!r} ({reasons})", fix))
+
+
+class OpenCvMissingError(DeviceNotFoundError):
+    """OpenCV is not installed, or not seen by this Python.
+
+    Attributes:
+        ADVICE: what to do.
+    """
+
+    ADVICE = (
+        "OpenCV comes with the extras cpu and gpu: pip install edge-sdk[cpu]. On a Jetson use its own, which "
+        "has GStreamer: apt-get install libopencv-python, and an environment with --system-site-packages."
+    )
+
+    def __init__(self, problem: str) -> None:
+        super().__init__("OpenCV", [("import cv2", problem)], self.ADVICE)
 
 
 class CudaError(DeviceError):

@@ -36,6 +36,7 @@ from edge_sdk.routing import (
     look_at_thermal,
     measure_health,
 )
+from edge_sdk.sources.base import ReadsInto
 from edge_sdk.stages import Stages, Work
 
 __all__ = ["Detector", "load"]
@@ -154,6 +155,25 @@ class Detector:
                 raise ConfigError(f"engine {self._manifest.name!r} has one graph; drop force={force!r}")
             return self._answer_single(work)
         return self._answer_routed(work, None if force is None else _route(force))
+
+    def read_from(self, source: ReadsInto) -> FramePair | None:
+        """Reads the next pair of a source for this detector; None after the last one.
+
+        A colour frame of the engine's own size is decoded straight into the engine's input, and nothing
+        copies it again. Other frames come as `next(source)` gives them, and are resized into the input.
+
+            while (pair := detector.read_from(source)) is not None:
+                result = detector(pair)
+
+        Copies: see `Source.read_into`. Use the pair before the next one is read, or the next call: its
+        colour picture may be the engine's input.
+
+        Raises:
+            StateError: the detector or the source is closed.
+            What the source raises.
+        """
+        _ = self._stages.runner  # raises where the detector is closed
+        return source.read_into(rgb=self._stages.rgb_picture)
 
     def stats(self) -> DetectorStats:
         """Returns counts and latencies since the detector was loaded or reset."""

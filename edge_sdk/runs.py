@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.devices import machine_facts
@@ -28,6 +32,7 @@ from edge_sdk.report.record import (
 )
 from edge_sdk.scheduler import Pace
 from edge_sdk.sources import Source
+from edge_sdk.sources.base import ReadsInto
 from edge_sdk.version import VERSION
 
 __all__ = ["RunPlan", "record_run", "run_source"]
@@ -98,7 +103,7 @@ def run_source(
     clock = clock or MonotonicClock()
     answered = fruitless = paused_ns = 0
     first_ns: int | None = None
-    pairs: Iterator[FramePair] = iter(source)
+    read = _reader(detector, source, keeps_pairs=on_result is not None)
     while frames is None or answered < frames:
         running_ns = 0 if first_ns is None else clock.now_ns() - paused_ns - first_ns
         if duration_ns is not None and first_ns is not None and running_ns >= duration_ns:
@@ -106,7 +111,7 @@ def run_source(
         if fruitless >= _FRUITLESS_PAIRS:
             raise SourceError(f"{fruitless} pairs in a row gave no answer; the run was ended")
         try:
-            pair = next(pairs, None)
+            pair = read()
         except FrameError as error:
             if on_bad == "raise":
                 raise
@@ -257,10 +262,21 @@ def record_run(
     )
 
 
+def _reader(
+    detector: Detector, source: Iterable[FramePair], keeps_pairs: bool
+) -> Callable[[], FramePair | None]:
+    """Reads straight into the engine's input where a source can, and nobody keeps a pair beyond its turn."""
+    if isinstance(source, ReadsInto) and not keeps_pairs:
+        iter(source)  # raises where the source is closed
+        return partial(detector.read_from, source)
+    return partial(next, iter(source), None)
+
+
 class _Counted:
     """Passes pairs on, counts them, and remembers whether the source came to its end."""
 
-    def __init__(self, source: Iterable[FramePair]) -> None:
+    def __init__(self, source: Source) -> None:
+        self._source = source
         self._pairs = iter(source)
         self.read = 0
         self.exhausted = False
@@ -275,6 +291,12 @@ class _Counted:
             self.exhausted = True
             raise
         self.read += 1
+        return pair
+
+    def read_into(self, rgb: NDArray[np.uint8] | None = None) -> FramePair | None:
+        pair = self._source.read_into(rgb=rgb)
+        self.exhausted |= pair is None
+        self.read += pair is not None
         return pair
 
 

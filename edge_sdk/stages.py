@@ -117,6 +117,13 @@ class Stages:
         """Returns what a graph reads: "rgb", "thermal" or both."""
         return frozenset(self._inputs[graph].meanings)
 
+    @property
+    def rgb_picture(self) -> NDArray[np.uint8] | None:
+        """The memory of the RGB picture that the engine reads, uint8 [height, width, 3]; None without one."""
+        readers = (inputs for inputs in self._inputs.values() if "rgb" in inputs.meanings)
+        first = next(readers, None)
+        return None if first is None else first.picture("rgb")
+
     def screen_score(self) -> float:
         """Returns the screening graph's last output as a probability."""
         logit = float(self._outputs[SCREEN_GRAPH]["screen"].flat[0])

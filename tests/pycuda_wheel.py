@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from emulator.build import Unavailable, build_driver, cache_folder
+from emulated_driver import Unavailable, build_driver, cache_folder
 
 __all__ = ["install_pycuda", "missing_tool"]
 

@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from emulator.build import Unavailable
+from emulated_driver import Unavailable
 from pycuda_wheel import install_pycuda
 
 OLDEST = (3, 10)

@@ -100,7 +100,7 @@ def _print(loaded: LoadedPlans, console: Console) -> None:
     console.print(
         f"Compared on {figures['frames']} known frames. 'Differs': root mean square over the output's "
         f"standard deviation, at most {figures['output_rms_max']}. Detections agree within IoU "
-        f"{figures['iou_min']} and score {figures['score_max']}, at least {figures['agree_min']:.0%} of them.",
+        f"{figures['iou_min']} and score {figures['score_max']}; {figures['agree_min']:.0%} of them must.",
         markup=False,
     )
     if not sidecar.baseline_ms:

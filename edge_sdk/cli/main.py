@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from edge_sdk.cli import bench, doctor, engines, run, sla
-from edge_sdk.errors import EdgeSdkError
+from edge_sdk.errors import EdgeSdkError, OpenCvMissingError
 from edge_sdk.version import VERSION
 
 __all__ = ["app", "main"]
@@ -55,6 +55,13 @@ def main() -> None:
     except EdgeSdkError as error:
         Console(stderr=True, soft_wrap=True).print(
             f"error: {error}", style="red", markup=False, highlight=False
+        )
+        sys.exit(EXIT_ERROR)
+    except ModuleNotFoundError as error:
+        if error.name != "cv2":
+            raise
+        Console(stderr=True, soft_wrap=True).print(
+            f"error: {OpenCvMissingError(str(error))}", style="red", markup=False, highlight=False
         )
         sys.exit(EXIT_ERROR)
     except KeyboardInterrupt:

@@ -110,10 +110,10 @@ def compare(
                     side.append(answer[meaning].astype(np.float64))
             if name == SCREEN_GRAPH:
                 continue
-            sides = [decode(manifest.decode, name, manifest.class_names, answer) for answer in found]
-            tallies[name].add(*sides, sure_above=manifest.decode.score_min + SCORE_MAX)
-    for (name, meaning), (wanted, got) in outputs.items():
-        share = _rms_share(np.stack(wanted), np.stack(got))
+            wanted, got = (decode(manifest.decode, name, manifest.class_names, answer) for answer in found)
+            tallies[name].add(wanted, got, manifest.decode.score_min + SCORE_MAX)
+    for (name, meaning), (expected, answered) in outputs.items():
+        share = _rms_share(np.stack(expected), np.stack(answered))
         if not share <= OUTPUT_RMS_MAX:  # NaN is refused too
             raise PlanRejectedError(
                 name,

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from edge_sdk.buffers.choice import Module, load_choice
 from edge_sdk.buffers.cuda import CudaDevice
 from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.devices.canary import canary_frames, compare
@@ -112,7 +113,9 @@ def open_tensorrt(
     except BaseException:
         device.close()
         raise
-    runner = _open(bundle, api, device, loaded.plans, loaded.sidecar.options.get("dla_core"), options, clock)
+    kinds = _measured_kinds(bundle, key)
+    dla_core = loaded.sidecar.options.get("dla_core")
+    runner = _open(bundle, api, device, loaded.plans, dla_core, options, clock, kinds)
     try:
         _warm_and_compare(runner, loaded)
     except BaseException:
@@ -180,7 +183,7 @@ def build_plans(
             plans[name], learned = built.plan, built.timing_cache or learned
             store.keep_timing_cache(key, learned)
         device = CudaDevice.open()
-        runner = _open(bundle, api, device, plans, build.dla_core, PlanOptions(cuda_graphs="off"), None)
+        runner = _open(bundle, api, device, plans, build.dla_core, PlanOptions(cuda_graphs="off"))
         with runner:
             for name in plans:
                 places[name] = layer_places(runner.layers(name))
@@ -241,18 +244,27 @@ def _open(
     plans: Mapping[str, bytes],
     dla_core: int | None,
     options: PlanOptions,
-    clock: Clock | None,
+    clock: Clock | None = None,
+    kinds: Mapping[str, str] | None = None,
 ) -> TensorRtRunner:
     shared = SharedEngines(api, device, bundle.manifest, plans, dla_core)
     try:
         return TensorRtRunner(
             shared,
+            kinds=kinds,
             cuda_graphs=options.cuda_graphs,
             overlap_upload=options.overlap_upload,
             clock=clock or MonotonicClock(),
         )
     finally:
         shared.release()
+
+
+def _measured_kinds(bundle: Bundle, key: PlanKey) -> Mapping[str, str] | None:
+    """What `edge-sdk bench buffers` found best for this bundle on this module."""
+    board = "" if key.module == "none" else key.module
+    choice = load_choice(bundle.name, bundle.sha256, Module(key.gpu, key.compute_capability, board))
+    return choice.kinds if choice else None
 
 
 def _canary(bundle: Bundle, precision: str | None, runner: TensorRtRunner) -> Mapping[str, Any]:

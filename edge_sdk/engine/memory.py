@@ -22,11 +22,13 @@ class Slot(NamedTuple):
         name: equal for tensors that are one memory.
         spec: shape and dtype.
         is_features: whether only graphs read it.
+        is_image: whether the host writes it.
     """
 
     name: str
     spec: TensorSpec
     is_features: bool
+    is_image: bool
 
 
 def tensor_slots(manifest: Manifest) -> Mapping[tuple[str, str], Slot]:
@@ -42,7 +44,7 @@ def tensor_slots(manifest: Manifest) -> Mapping[tuple[str, str], Slot]:
         for spec in (*graph.inputs, *graph.outputs):
             shared = spec.name in inputs or spec.name in producers
             name = f"shared:{spec.name}" if shared else f"output:{graph.name}:{spec.name}"
-            slots[graph.name, spec.name] = Slot(name, spec, spec.name in producers)
+            slots[graph.name, spec.name] = Slot(name, spec, spec.name in producers, spec.name in inputs)
     return slots
 
 

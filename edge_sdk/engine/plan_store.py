@@ -19,6 +19,7 @@ from pathlib import Path
 import filelock
 import platformdirs
 
+from edge_sdk.buffers.choice import PLANS_VARIABLE
 from edge_sdk.engine.plan_key import (
     MAX_SIDECAR_NBYTES,
     SIDECAR_NAME,
@@ -31,9 +32,6 @@ from edge_sdk.engine.verify import read_inside, sha256_of
 from edge_sdk.errors import EngineError, EngineIntegrityError, PlanMismatchError
 
 __all__ = ["PLANS_VARIABLE", "LoadedPlans", "PlanStore", "read_plans"]
-
-PLANS_VARIABLE = "EDGE_SDK_PLANS"
-"""Environment variable: folder for plans, instead of the user's cache."""
 
 _READ_WAIT_S = 30.0
 

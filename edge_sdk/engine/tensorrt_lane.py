@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_sdk.buffers.cuda import CudaBuffer, CudaEvent, CudaStream
+from edge_sdk.buffers.cuda import CudaBuffer
 from edge_sdk.buffers.cuda_graphs import CudaGraph, capture
+from edge_sdk.buffers.cuda_streams import CudaEvent, CudaStream
 from edge_sdk.engine.manifest import FEATURES, GraphSpec
 from edge_sdk.engine.tensorrt_api import Context, Engine
 from edge_sdk.engine.tensorrt_memory import DeviceMemory
@@ -63,7 +64,8 @@ class Lane:
         self._context: Context = engine.new_context()
         self._events: list[CudaEvent] = []
         try:
-            self._events += [stream.device.new_event() for _ in range(4)]
+            for _ in range(4):  # one by one, so that a failure gives back those before it
+                self._events.append(stream.device.new_event())
             for spec in graph.inputs:
                 self._context.set_shape(spec.name, spec.shape)
                 if spec.meaning != FEATURES:

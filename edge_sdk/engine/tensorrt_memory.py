@@ -9,23 +9,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 from edge_sdk.buffers.cuda import CudaBuffer, CudaDevice
-from edge_sdk.buffers.kinds import DEVICE, MAPPED, PINNED
+from edge_sdk.buffers.policy import Use, default_kind
 from edge_sdk.engine.manifest import Manifest
 from edge_sdk.engine.memory import tensor_slots, unknown_tensor
 from edge_sdk.errors import DeviceError, StateError
 
-__all__ = ["DeviceMemory", "default_kind"]
-
-
-def default_kind(device: CudaDevice, is_features: bool) -> str:
-    """Returns the kind of memory a tensor gets where none was measured to be better.
-
-    Features never leave the GPU. Images and results are used in place where GPU and CPU share
-    memory, and copied on a stream where they do not.
-    """
-    if is_features:
-        return DEVICE
-    return MAPPED if device.integrated and device.can_map_host else PINNED
+__all__ = ["DeviceMemory"]
 
 
 class DeviceMemory:
@@ -52,7 +41,8 @@ class DeviceMemory:
             for slot in self._slots.values():
                 if slot.name in self._buffers:
                     continue
-                kind = default_kind(device, slot.is_features)
+                use = Use.FEATURES if slot.is_features else Use.IMAGE if slot.is_image else Use.RESULT
+                kind = default_kind(use, integrated=device.integrated, can_map_host=device.can_map_host)
                 if not slot.is_features:
                     kind = (kinds or {}).get(slot.spec.name, kind)
                 buffer = device.allocate(slot.spec.nbytes, kind)

@@ -10,7 +10,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from edge_sdk.buffers.cuda import CudaDevice, CudaEvent, CudaStream
+from edge_sdk.buffers.cuda import CudaDevice
+from edge_sdk.buffers.cuda_streams import CudaEvent, CudaStream
 from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.engine.manifest import Manifest
 from edge_sdk.engine.tensorrt_api import Engine, TensorRt

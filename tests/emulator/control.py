@@ -7,9 +7,8 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from emulated_driver import Unavailable, build_driver
 from numpy.typing import NDArray
-
-from emulator.build import Unavailable, build_driver
 
 __all__ = ["OUT_OF_MEMORY", "Emulator", "load_emulator"]
 

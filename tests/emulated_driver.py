@@ -1,4 +1,6 @@
-"""Builds the emulated driver with a C compiler, once for each state of its sources. Standard library only."""
+"""Builds the emulated CUDA driver with a C compiler, once for each state of its sources.
+
+Standard library only: a bare Python sets the test environments up."""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from pathlib import Path
 
 __all__ = ["Unavailable", "build_driver", "cache_folder"]
 
-SOURCES = Path(__file__).parent / "driver"
+SOURCES = Path(__file__).parent / "emulator" / "driver"
 FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-O1", "-g", "-fPIC", "-shared")
 LINK = ("-fvisibility=hidden", "-Wl,-soname,libcuda.so.1", "-lpthread", "-ldl")
 
