@@ -58,7 +58,7 @@ def _set_up(python: str, version: str) -> int:
 def _add_pycuda(python: str, version: str) -> int:
     start = time.monotonic()
     status = subprocess.run(
-        [python, "tests/setup_venv.py", f".venv-{version}", "--pycuda"], check=False
+        [python, "tests/setup_venv.py", f".venv-{version}", "--pycuda", "--tensorrt-rtx"], check=False
     ).returncode
     print(f"pycuda for Python {version}: status {status} in {time.monotonic() - start:.0f} s", flush=True)
     return status

@@ -1,6 +1,6 @@
 """Makes a virtual environment and installs into it, on a machine that has nothing but Python.
 
-    python3 tests/setup_venv.py VENV [--pycuda] [pip install arguments]
+    python3 tests/setup_venv.py VENV [--pycuda] [--tensorrt-rtx] [pip install arguments]
 
 With --pycuda, pycuda is compiled for the tests of the CUDA layer, which run on an emulated driver. Where it
 cannot be, a line says why, and those tests skip; in CI that is an error. Standard library only, Python
@@ -22,11 +22,14 @@ from pycuda_wheel import install_pycuda
 
 OLDEST = (3, 10)
 
+TENSORRT_RTX = "tensorrt-rtx-cu13>=1.7,<2"
+"""NVIDIA's own parser and builder, about 100 MB, for x86-64. It needs no GPU to build a plan."""
+
 
 def main(venv: Path, install: list[str]) -> None:
     """Makes the environment if need be, installs, and checks that OpenCV can be imported."""
-    with_pycuda = "--pycuda" in install
-    install = [argument for argument in install if argument != "--pycuda"]
+    with_pycuda, with_rtx = "--pycuda" in install, "--tensorrt-rtx" in install
+    install = [argument for argument in install if argument not in ("--pycuda", "--tensorrt-rtx")]
     if sys.version_info < OLDEST:
         sys.exit(f"Python {'.'.join(map(str, OLDEST))} or later is needed; this is {sys.version.split()[0]}")
     python = venv / "bin" / "python"
@@ -41,6 +44,8 @@ def main(venv: Path, install: list[str]) -> None:
         _run([python, "-m", "pip", "install", "--quiet", "opencv-python-headless>=4.9"])
         if not _imports(python, "cv2"):
             sys.exit(f"OpenCV cannot be imported; run: {python} -c 'import cv2'")
+    if with_rtx and not _quiet([python, "-m", "pip", "install", "--quiet", TENSORRT_RTX]):
+        print(f"{TENSORRT_RTX} cannot be installed here: the tests that build with it will skip")
     if with_pycuda:
         try:
             install_pycuda(python)

@@ -128,9 +128,7 @@ def test_a_graph_that_the_parser_refuses_names_the_node(
     node = onnx.helper.make_node("QLinearConv", ["a"] * 8, ["b"], name="old form")
     model = onnx.helper.make_model(onnx.helper.make_graph([node], "g", [], []))
     monkeypatch.setattr(Bundle, "read_graph", lambda *_: model.SerializeToString())
-    with pytest.raises(
-        EngineError, match=r"cannot read graph 'rgb': node 0 \(QLinearConv old form\): QOperator"
-    ):
+    with pytest.raises(EngineError, match=r"node 0 \(QLinearConv old form\): QOperator"):
         build_plans(bundle, BuildOptions(remainder="fp32"))
 
 
@@ -213,9 +211,7 @@ def test_a_thermal_graph_that_silently_lies_on_the_gpu_is_refused(
     bundle: Bundle, tensorrt_11: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tensorrt_double._DLA_OPERATORS", {"Nothing"})
-    with pytest.raises(
-        PlanRejectedError, match=r"0 layers on the DLA and \d+ on the GPU.*without --dla-core"
-    ):
+    with pytest.raises(PlanRejectedError, match=r"0 layers on the DLA and \d+ on the GPU"):
         dla(bundle, board(tmp_path / "root", "NVIDIA Jetson AGX Orin"), dla_gpu_fallback=True)
 
 
