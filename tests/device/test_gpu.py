@@ -1,4 +1,4 @@
-"""On a machine with an NVIDIA GPU and TensorRT, or on a Jetson: `make test-device` runs these and writes a record.
+"""On a machine with an NVIDIA GPU or on a Jetson: `make test-device` runs these and writes a record.
 
 Each has a twin that needs no GPU, on the emulated driver (`tests/unit/test_tensorrt_*.py`, `test_plans.py`).
 None of these was run by whoever wrote them: no GPU was there.
