@@ -27,6 +27,7 @@ from edge_sdk.engine.plan_store import PLANS_VARIABLE, PlanStore
 from edge_sdk.engine.tensorrt_build import BuildOptions
 from edge_sdk.engine.tensorrt_lane import GpuTimes
 from edge_sdk.errors import ConfigError, DeviceError, EngineError, PlanMismatchError, PlanRejectedError
+from edge_sdk.frames import FramePair
 
 
 @pytest.fixture
@@ -40,20 +41,27 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlanStore:
     return PlanStore()
 
 
-@pytest.fixture(autouse=True)
-def frames(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def few() -> tuple[FramePair, ...]:
     """Three known frames, which the toy bundle sees things in."""
-    few = canary_frames(every=60)
-    assert len(few) == 3
+    read = canary_frames(every=60)
+    assert len(read) == 3
+    return read
+
+
+@pytest.fixture(autouse=True)
+def frames(few: tuple[FramePair, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "canary_frames", lambda: few)
 
 
 def scaled(data: bytes) -> bytes:
-    """What a wrong builder might do: every weight a fifth larger."""
+    """What a wrong builder might do: every constant a fifth larger."""
     model = onnx.load_model_from_string(data)
-    for tensor in model.graph.initializer:
+    attributes = [attribute for node in model.graph.node for attribute in node.attribute]
+    constants = [attribute.t for attribute in attributes if attribute.HasField("t")]
+    for tensor in (*model.graph.initializer, *constants):
         values = numpy_helper.to_array(tensor)
-        if values.dtype == np.float32 and values.ndim > 1:
+        if values.dtype == np.float32:
             tensor.CopyFrom(numpy_helper.from_array((values * 1.2).astype(np.float32), tensor.name))
     return bytes(model.SerializeToString())
 
