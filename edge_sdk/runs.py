@@ -39,6 +39,7 @@ __all__ = ["RunPlan", "record_run", "run_source"]
 
 NOT_ON_JETSON = "Not measured on Jetson: these times hold for the machine named here alone."
 NULL_ENGINE = "The null engine ran: nothing was inferred; times are those of the harness alone."
+EMULATED_DRIVER = "The CUDA driver is emulated: no time here is that of a GPU."
 NO_THERMAL_DEGREES = "Thermal frames are in counts of unknown unit: no degree is claimed."
 
 
@@ -318,6 +319,8 @@ def _conditions(detector: Detector, thermal_unit: str) -> list[str]:
         conditions.append(NOT_ON_JETSON)
     if detector.choice.device == "null":
         conditions.append(NULL_ENGINE)
+    if "(emulated)" in detector.provider:
+        conditions.append(EMULATED_DRIVER)
     if thermal_unit == "counts":
         conditions.append(NO_THERMAL_DEGREES)
     shipped = detector.bundle.manifest.gate

@@ -218,7 +218,7 @@ def test_the_thermal_graph_goes_on_a_dla_and_the_inspector_says_what_is_left(
 def test_a_thermal_graph_that_silently_lies_on_the_gpu_is_refused(
     bundle: Bundle, tensorrt_11: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tensorrt_double._DLA_OPERATORS", {"Nothing"})
+    monkeypatch.setattr("tensorrt_double.building._DLA_OPERATORS", {"Nothing"})
     with pytest.raises(PlanRejectedError, match=r"0 layers on the DLA and \d+ on the GPU"):
         dla(bundle, board(tmp_path / "root", "NVIDIA Jetson AGX Orin"), dla_gpu_fallback=True)
 
