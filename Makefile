@@ -31,7 +31,7 @@ test:
 # The system's Python with its packages: TensorRT comes with JetPack and lives there.
 test-device:
 	$(PYTHON) -m venv --system-site-packages .venv-device
-	.venv-device/bin/python -m pip install --quiet pytest hypothesis -e .[jetson]
+	PATH=/usr/local/cuda/bin:$$PATH .venv-device/bin/python -m pip install --quiet pytest hypothesis -e .[jetson]
 	.venv-device/bin/python -c "import onnxruntime" || .venv-device/bin/python -m pip install --quiet onnxruntime
 	.venv-device/bin/python -c "import cv2" || .venv-device/bin/python -m pip install --quiet opencv-python-headless
 	.venv-device/bin/edge-sdk doctor

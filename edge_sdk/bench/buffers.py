@@ -132,9 +132,7 @@ def measure_buffers(bundle: Bundle, device: CudaDevice, *, turns: int, clock: Cl
         if use is not Use.FEATURES:
             figures = {item.kind: item for item in report.figures if item.tensor == spec.name}
             kinds[spec.name], reasons[spec.name] = _choose(figures, default)
-    module = Module(
-        device.name, ".".join(map(str, device.compute_capability)), str(machine_facts().get("board", ""))
-    )
+    module = Module.of(device, str(machine_facts().get("board", "")))
     report.choice = BufferChoice(bundle.manifest.name, bundle.sha256, module, kinds, reasons)
     return report
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import platformdirs
 
+from edge_sdk.buffers.cuda import CudaDevice
 from edge_sdk.buffers.kinds import KINDS
 from edge_sdk.errors import ConfigError
 
@@ -43,6 +44,11 @@ class Module:
     gpu: str
     compute_capability: str
     board: str = ""
+
+    @classmethod
+    def of(cls, device: CudaDevice, board: str) -> Module:
+        """Describes the machine of an open GPU; `board` is what `machine_facts` calls so."""
+        return cls(device.name, ".".join(map(str, device.compute_capability)), board)
 
 
 @dataclass(frozen=True)

@@ -316,6 +316,17 @@ def test_want_of_memory_says_what_to_do(device: CudaDevice) -> None:
     assert (caught.value.call, caught.value.problem) == ("cuMemAlloc", "out of memory")
 
 
+def test_half_an_allocation_is_freed_at_once_and_not_by_chance(
+    emulator: Emulator, device: CudaDevice
+) -> None:
+    emulator.fail("cuMemAlloc", 1, 1)
+    with pytest.raises(CudaError) as caught:
+        device.allocate(10, PINNED)
+    assert emulator.count("host_allocations") == 1
+    assert emulator.count("live_allocations") == 0, "while the error still holds what was half made"
+    assert caught.value.call == "cuMemAlloc"
+
+
 def _whole_life() -> None:
     """Every call of the driver that buffers, streams and events make."""
     with CudaDevice.open() as device:

@@ -14,6 +14,6 @@ TESTS = Path(__file__).resolve().parents[1]
 @pytest.mark.parametrize("script", ["setup_venv", "matrix", "pycuda_wheel"])
 def test_it_needs_the_standard_library_alone(script: str) -> None:
     code = f"import sys; sys.path.insert(0, {str(TESTS)!r}); import {script}"
-    # -S: without site-packages. -P would also hide the script's own folder, hence the line above.
+    # -S: without site-packages.
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
