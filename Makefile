@@ -1,5 +1,6 @@
 # make demo    install everything into .venv, run the reference engine over the shipped clip, write a report
 # make test    set up and run all tests, on every Python of 3.10 and 3.12 that is here
+# make test-device   on a machine with an NVIDIA GPU or on a Jetson: tests there, and device-record.json to send back
 # make check   what CI runs on one Python: format, lint, types, layers, tests
 # make bench   measure this machine, write bench.json
 # make engine  rebuild the reference engine from nothing (hours): render, train, quantise, evaluate, bundle
@@ -9,13 +10,13 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= demo-output
 
-.PHONY: demo test check bench engine clean
+.PHONY: demo test test-device check bench engine clean
 
 $(BIN)/edge-sdk: setup.py pyproject.toml
 	$(PYTHON) tests/setup_venv.py $(VENV) .[cpu]
 
 $(VENV)/.test-extra: setup.py pyproject.toml
-	$(PYTHON) tests/setup_venv.py $(VENV) -e .[test]
+	$(PYTHON) tests/setup_venv.py $(VENV) --pycuda --tensorrt-rtx -e .[test]
 	touch $@
 
 demo: $(BIN)/edge-sdk
@@ -26,6 +27,16 @@ demo: $(BIN)/edge-sdk
 
 test:
 	$(PYTHON) tests/matrix.py
+
+# The system's Python with its packages: TensorRT comes with JetPack and lives there.
+test-device:
+	$(PYTHON) -m venv --system-site-packages .venv-device
+	PATH=/usr/local/cuda/bin:$$PATH .venv-device/bin/python -m pip install --quiet pytest hypothesis -e .[jetson]
+	.venv-device/bin/python -c "import onnxruntime" || .venv-device/bin/python -m pip install --quiet onnxruntime
+	.venv-device/bin/python -c "import cv2" || .venv-device/bin/python -m pip install --quiet opencv-python-headless
+	.venv-device/bin/edge-sdk doctor
+	EDGE_SDK_DEVICE_RECORD=device-record.json .venv-device/bin/python -m pytest -v -rs tests/device
+	@echo "Record: device-record.json. Please send it back, with what doctor printed."
 
 check: $(VENV)/.test-extra
 	$(BIN)/ruff format --check .

@@ -8,11 +8,13 @@ from setuptools import find_packages, setup
 ROOT = Path(__file__).parent
 VERSION = re.findall(r'VERSION = "(.+)"', (ROOT / "edge_sdk" / "version.py").read_text(encoding="utf-8"))[0]
 
-CPU = ["onnxruntime>=1.20"]
-GPU = ["onnxruntime-gpu>=1.20"]
+OPENCV = ["opencv-python>=4.9"]
+CPU = ["onnxruntime>=1.20", *OPENCV]
+GPU = ["onnxruntime-gpu>=1.20", *OPENCV]
 JTOP = ["jetson-stats>=4.2"]  # AGPL: an extra of its own, run in a process of its own
 NVML = ["nvidia-ml-py>=12.535"]
-JETSON = ["pycuda>=2024.1", "cuda-bindings>=12.6"]
+# For TensorRT. Without OpenCV: a Jetson has its own, with GStreamer, which one from pip would hide.
+JETSON = ["pycuda>=2024.1", "cuda-bindings>=12.6", "onnx>=1.17"]
 TRAIN = [
     "mitsuba>=3.6",
     "torch>=2.5",
@@ -31,6 +33,7 @@ TEST = [
     "ruff>=0.8",
     "types-PyYAML>=6",
     "build>=1.2",
+    "cuda-bindings>=12.6",
     *CPU,
 ]
 
@@ -53,10 +56,11 @@ setup(
     },
     install_requires=[
         "numpy>=1.26",
-        "opencv-python>=4.9",
         "typer>=0.12",
         "rich>=13",
         "PyYAML>=6",
+        "platformdirs>=4",
+        "filelock>=3.13",
         "tomli>=2; python_version < '3.11'",
     ],
     extras_require={

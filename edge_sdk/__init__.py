@@ -87,7 +87,12 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'edge_sdk' has no attribute {name!r}")
-    value = getattr(import_module(f"edge_sdk.{_HOMES[name]}"), name)
+    try:
+        value = getattr(import_module(f"edge_sdk.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name != "cv2":
+            raise
+        raise import_module("edge_sdk.errors").OpenCvMissingError(str(error)) from error
     globals()[name] = value
     return value
 

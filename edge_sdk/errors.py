@@ -8,6 +8,8 @@
       StateError(RuntimeError)       used before open or after close
       DeviceError(RuntimeError)
         DeviceNotFoundError            nothing that can run the request; lists what was tried
+          OpenCvMissingError             OpenCV is not installed
+        CudaError                      a call to the NVIDIA driver failed
         PoolExhaustedError             a buffer was asked for that is already lent out
       SourceError(RuntimeError)      frames cannot be read
         FrameError                     one frame is bad; the next may be good
@@ -15,6 +17,8 @@
       EngineError(RuntimeError)
         EngineMismatchError            a graph is not what its manifest says
         EngineIntegrityError           a file's bytes are not what its manifest says
+        PlanMismatchError              a plan was built for another machine, version or bundle
+        PlanRejectedError              a plan answers otherwise than the graph it was built from
         ProviderFallbackError          a slower provider loaded than the one asked for
         InferenceError                 a graph failed while running
       MeterError(RuntimeError)       power cannot be read, or a window of it says nothing
@@ -33,6 +37,7 @@ from pathlib import Path
 
 __all__ = [
     "ConfigError",
+    "CudaError",
     "DeviceError",
     "DeviceNotFoundError",
     "EdgeSdkError",
@@ -44,6 +49,9 @@ __all__ = [
     "ManifestError",
     "MeterError",
     "MeterNotFoundError",
+    "OpenCvMissingError",
+    "PlanMismatchError",
+    "PlanRejectedError",
     "PoolExhaustedError",
     "ProviderFallbackError",
     "RecordError",
@@ -129,6 +137,35 @@ class DeviceNotFoundError(DeviceError):
         super().__init__(_with_fix(f"no device for {wanted!r} ({reasons})", fix))
 
 
+class OpenCvMissingError(DeviceNotFoundError):
+    """OpenCV is not installed, or not seen by this Python.
+
+    Attributes:
+        ADVICE: what to do.
+    """
+
+    ADVICE = (
+        "OpenCV comes with the extras cpu and gpu: pip install edge-sdk[cpu]. On a Jetson use its own, which "
+        "has GStreamer: apt-get install libopencv-python, and an environment with --system-site-packages."
+    )
+
+    def __init__(self, problem: str) -> None:
+        super().__init__("OpenCV", [("import cv2", problem)], self.ADVICE)
+
+
+class CudaError(DeviceError):
+    """A call to the NVIDIA driver failed.
+
+    Attributes:
+        call: the driver's function, e.g. "cuMemAlloc".
+        problem: what the driver said.
+    """
+
+    def __init__(self, call: str, problem: str, fix: str = "") -> None:
+        self.call, self.problem = call, problem
+        super().__init__(_with_fix(f"{call} failed: {problem}", fix))
+
+
 class PoolExhaustedError(DeviceError):
     """A buffer was asked for while every one of its kind is lent out."""
 
@@ -196,6 +233,32 @@ class EngineIntegrityError(EngineError):
     def __init__(self, path: Path, what: str, expected: str, found: str, fix: str = "") -> None:
         self.path, self.expected, self.found = path, expected, found
         super().__init__(_with_fix(f"{path}: {what}: expected {expected}, found {found}", fix))
+
+
+class PlanMismatchError(EngineError):
+    """A plan was built for another machine, TensorRT version or bundle.
+
+    Attributes:
+        path: where the plans lie.
+        built_for, found: what differs, as text: of the plans, and of this machine.
+    """
+
+    def __init__(self, path: Path, built_for: str, found: str, fix: str = "") -> None:
+        self.path, self.built_for, self.found = path, built_for, found
+        super().__init__(_with_fix(f"{path}: plans built for {built_for}, found {found}", fix))
+
+
+class PlanRejectedError(EngineError):
+    """A plan answers otherwise than the graph it was built from, or runs where it should not.
+
+    Attributes:
+        graph: name of the graph.
+        problem: what differs, with the tolerance.
+    """
+
+    def __init__(self, graph: str, problem: str, fix: str = "") -> None:
+        self.graph, self.problem = graph, problem
+        super().__init__(_with_fix(f"the plan of graph {graph!r} was thrown away: {problem}", fix))
 
 
 class ProviderFallbackError(EngineError):

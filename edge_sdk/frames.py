@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -209,6 +209,15 @@ class FramePair:
     skew_ms: float | None = None
     read_ns: int = 0
     notes: tuple[str, ...] = field(default=())
+
+    def copied(self) -> FramePair:
+        """Returns the pair with arrays of its own, which no source writes to again. Copies: yes."""
+        return replace(
+            self,
+            rgb=self.rgb and replace(self.rgb, image=self.rgb.image.copy()),
+            thermal=self.thermal and replace(self.thermal, image=self.thermal.image.copy()),
+            read_ns=0,
+        )
 
 
 def thinned(image: NDArray[_Pixel], about_wh: tuple[int, int] = (80, 64)) -> NDArray[_Pixel]:

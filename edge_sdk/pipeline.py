@@ -14,7 +14,7 @@ from typing import Any
 
 from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.detections import box_iou
-from edge_sdk.devices import DeviceChoice, open_runner
+from edge_sdk.devices import DeviceChoice, PlanOptions, open_runner
 from edge_sdk.engine.bundle import Bundle, load_bundle
 from edge_sdk.engine.manifest import SCREEN_GRAPH
 from edge_sdk.engine.runner import Runner
@@ -36,6 +36,7 @@ from edge_sdk.routing import (
     look_at_thermal,
     measure_health,
 )
+from edge_sdk.sources.base import ReadsInto
 from edge_sdk.stages import Stages, Work
 
 __all__ = ["Detector", "load"]
@@ -52,6 +53,7 @@ def load(
     allow_fallback: Sequence[str] = (),
     gate: dict[str, float | int | str] | None = None,
     clock: Clock | None = None,
+    plan_options: PlanOptions | None = None,
 ) -> Detector:
     """Loads an engine bundle and makes it ready to run.
 
@@ -64,10 +66,12 @@ def load(
         allow_fallback: execution providers that may be used instead of the one asked for, by name.
         gate: thresholds of `GateConfig` to override.
         clock: what stages are timed with.
+        plan_options: how TensorRT's plans are found and run; see `edge_sdk.devices.PlanOptions`.
 
     Raises:
         ManifestError, EngineIntegrityError, EngineMismatchError: the bundle is wrong.
         DeviceNotFoundError, ProviderFallbackError: this machine cannot run it as asked.
+        PlanMismatchError: there are TensorRT plans, for something else.
         ConfigError: no such bundle, or a threshold is unknown or out of range.
     """
     clock = clock or MonotonicClock()
@@ -75,7 +79,12 @@ def load(
     bundle = load_bundle(engine)
     thresholds = bundle.manifest.gate.override(**(gate or {}))
     runner, choice = open_runner(
-        bundle, device=device, precision=precision, threads=threads, allow_fallback=tuple(allow_fallback)
+        bundle,
+        device=device,
+        precision=precision,
+        threads=threads,
+        allow_fallback=tuple(allow_fallback),
+        plan_options=plan_options,
     )
     try:
         detector = Detector(bundle, runner, choice=choice, gate=thresholds, clock=clock)
@@ -146,6 +155,25 @@ class Detector:
                 raise ConfigError(f"engine {self._manifest.name!r} has one graph; drop force={force!r}")
             return self._answer_single(work)
         return self._answer_routed(work, None if force is None else _route(force))
+
+    def read_from(self, source: ReadsInto) -> FramePair | None:
+        """Reads the next pair of a source for this detector; None after the last one.
+
+        A colour frame of the engine's own size is decoded straight into the engine's input, and nothing
+        copies it again. Other frames come as `next(source)` gives them, and are resized into the input.
+
+            while (pair := detector.read_from(source)) is not None:
+                result = detector(pair)
+
+        Copies: see `Source.read_into`. Use the pair before the next one is read, or the next call: its
+        colour picture may be the engine's input.
+
+        Raises:
+            StateError: the detector or the source is closed.
+            What the source raises.
+        """
+        _ = self._stages.runner  # raises where the detector is closed
+        return source.read_into(rgb=self._stages.rgb_picture)
 
     def stats(self) -> DetectorStats:
         """Returns counts and latencies since the detector was loaded or reset."""

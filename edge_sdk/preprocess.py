@@ -87,7 +87,7 @@ def rgb_into(image: NDArray[np.uint8], letterbox: Letterbox, out: NDArray[np.uin
         letterbox: made for this frame size and this input.
         out: uint8 [input height, input width, 3], written.
 
-    Copies: resized into `out`.
+    Copies: resized into `out`. Nothing where the frame was read straight into `out` (`Source.read_into`).
 
     Raises:
         ShapeError: `image` or `out` does not have the letterbox's sizes.
@@ -97,6 +97,8 @@ def rgb_into(image: NDArray[np.uint8], letterbox: Letterbox, out: NDArray[np.uin
     width, height = letterbox.inner_wh
     interpolation = cv2.INTER_AREA if letterbox.scale < _AREA_BELOW else cv2.INTER_LINEAR
     if (width, height) == letterbox.input_wh:
+        if image.shape == out.shape and np.may_share_memory(image, out):
+            return
         cv2.resize(image, (width, height), dst=out, interpolation=interpolation)
         return
     out[:] = _PAD_RGB

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.devices import machine_facts
@@ -32,12 +36,14 @@ from edge_sdk.report.record import (
 )
 from edge_sdk.scheduler import Pace
 from edge_sdk.sources import Source
+from edge_sdk.sources.base import ReadsInto
 from edge_sdk.version import VERSION
 
 __all__ = ["RunPlan", "record_run", "run_source"]
 
 NOT_ON_JETSON = "Not measured on Jetson: these times hold for the machine named here alone."
 NULL_ENGINE = "The null engine ran: nothing was inferred; times are those of the harness alone."
+EMULATED_DRIVER = "The CUDA driver is emulated: no time here is that of a GPU."
 NO_THERMAL_DEGREES = "Thermal frames are in counts of unknown unit: no degree is claimed."
 
 
@@ -102,7 +108,7 @@ def run_source(
     clock = clock or MonotonicClock()
     answered = fruitless = paused_ns = 0
     first_ns: int | None = None
-    pairs: Iterator[FramePair] = iter(source)
+    read = _reader(detector, source, keeps_pairs=on_result is not None)
     while frames is None or answered < frames:
         running_ns = 0 if first_ns is None else clock.now_ns() - paused_ns - first_ns
         if duration_ns is not None and first_ns is not None and running_ns >= duration_ns:
@@ -110,7 +116,7 @@ def run_source(
         if fruitless >= _FRUITLESS_PAIRS:
             raise SourceError(f"{fruitless} pairs in a row gave no answer; the run was ended")
         try:
-            pair = next(pairs, None)
+            pair = read()
         except FrameError as error:
             if on_bad == "raise":
                 raise
@@ -208,7 +214,8 @@ def record_run(
     pace = Pace(plan.pace_hz, clock)
     counted = _Counted(source)
     if isinstance(power, RunPower):
-        on_result = _noting_pauses(power, on_result, clock)
+        if on_result is not None:
+            on_result = _noting_pauses(power, on_result, clock)
         power.before()
     with watch:
         run_source(
@@ -275,14 +282,13 @@ def record_run(
 
 
 def _noting_pauses(
-    power: RunPower, on_result: Callable[[FramePair, FrameResult], None] | None, clock: Clock
+    power: RunPower, on_result: Callable[[FramePair, FrameResult], None], clock: Clock
 ) -> Callable[[FramePair, FrameResult], None]:
     """Tells the meter how long the run's clock stands still after each frame: power is drawn meanwhile."""
 
     def noted(pair: FramePair, result: FrameResult) -> None:
         start_ns = clock.now_ns()
-        if on_result is not None:
-            on_result(pair, result)
+        on_result(pair, result)
         power.paused(clock.now_ns() - start_ns)
 
     return noted
@@ -296,10 +302,21 @@ def _power_facts(power: RunPower | str, recorder: RunRecorder) -> dict[str, Any]
     return {"power": part.facts.named, "meter": part}
 
 
+def _reader(
+    detector: Detector, source: Iterable[FramePair], keeps_pairs: bool
+) -> Callable[[], FramePair | None]:
+    """Reads straight into the engine's input where a source can, and nobody keeps a pair beyond its turn."""
+    if isinstance(source, ReadsInto) and not keeps_pairs:
+        iter(source)  # raises where the source is closed
+        return partial(detector.read_from, source)
+    return partial(next, iter(source), None)
+
+
 class _Counted:
     """Passes pairs on, counts them, and remembers whether the source came to its end."""
 
-    def __init__(self, source: Iterable[FramePair]) -> None:
+    def __init__(self, source: Source) -> None:
+        self._source = source
         self._pairs = iter(source)
         self.read = 0
         self.exhausted = False
@@ -314,6 +331,12 @@ class _Counted:
             self.exhausted = True
             raise
         self.read += 1
+        return pair
+
+    def read_into(self, rgb: NDArray[np.uint8] | None = None) -> FramePair | None:
+        pair = self._source.read_into(rgb=rgb)
+        self.exhausted |= pair is None
+        self.read += pair is not None
         return pair
 
 
@@ -335,6 +358,8 @@ def _conditions(detector: Detector, thermal_unit: str) -> list[str]:
         conditions.append(NOT_ON_JETSON)
     if detector.choice.device == "null":
         conditions.append(NULL_ENGINE)
+    if "(emulated)" in detector.provider:
+        conditions.append(EMULATED_DRIVER)
     if thermal_unit == "counts":
         conditions.append(NO_THERMAL_DEGREES)
     shipped = detector.bundle.manifest.gate

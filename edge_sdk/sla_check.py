@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from edge_sdk.errors import SourceError
 from edge_sdk.frames import FramePair
 from edge_sdk.measurements import FrameResult
@@ -132,6 +135,15 @@ class _UntilItFails:
         except SourceError as error:
             self.failure = str(error)
             raise StopIteration from None
+
+    def read_into(
+        self, rgb: NDArray[np.uint8] | None = None, thermal: NDArray[np.uint16] | None = None
+    ) -> FramePair | None:
+        try:
+            return self._source.read_into(rgb, thermal)
+        except SourceError as error:
+            self.failure = str(error)
+            return None
 
     def describe(self) -> dict[str, Any]:
         return self._source.describe()

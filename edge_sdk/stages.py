@@ -6,6 +6,7 @@ Which stages a pair passes is the pipeline's to say.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -88,6 +89,7 @@ class Stages:
         self._raw = self._pool.lease("raw thermal")
         self._scratch = self._pool.lease("table indices")
         self._letterboxes: dict[tuple[int, int], Letterbox] = {}
+        self._upload_ahead: Callable[[str], None] | None = getattr(runner, "upload_ahead", None)
         self._rgb_wh: tuple[int, int] | None = None  # of the last RGB frame seen
         self._thermal_alone = all(graph.reads == {"thermal"} for graph in graphs.values())
 
@@ -115,6 +117,13 @@ class Stages:
         """Returns what a graph reads: "rgb", "thermal" or both."""
         return frozenset(self._inputs[graph].meanings)
 
+    @property
+    def rgb_picture(self) -> NDArray[np.uint8] | None:
+        """The memory of the RGB picture that the engine reads, uint8 [height, width, 3]; None without one."""
+        readers = (inputs for inputs in self._inputs.values() if "rgb" in inputs.meanings)
+        first = next(readers, None)
+        return None if first is None else first.picture("rgb")
+
     def screen_score(self) -> float:
         """Returns the screening graph's last output as a probability."""
         logit = float(self._outputs[SCREEN_GRAPH]["screen"].flat[0])
@@ -126,7 +135,7 @@ class Stages:
             self._raw.release()
             self._scratch.release()
             self._pool.close()
-            self._inputs, self._outputs = {}, {}
+            self._inputs, self._outputs, self._upload_ahead = {}, {}, None
             self._runner.close()
             self._runner = None
 
@@ -159,6 +168,8 @@ class Stages:
     def run_rgb(self, work: Work) -> None:
         if "rgb" not in work.engine_ns:
             self.lay_rgb(work, "rgb")
+            if work.plane is not None and self._upload_ahead is not None:
+                self._upload_ahead("fuse")  # beside the RGB graph; thermal is laid already
             self.run(work, "rgb")
 
     def run(self, work: Work, graph: str) -> None:

@@ -1,8 +1,10 @@
 """Makes a virtual environment and installs into it, on a machine that has nothing but Python.
 
-    python3 tests/setup_venv.py VENV [pip install arguments]
+    python3 tests/setup_venv.py VENV [--pycuda] [--tensorrt-rtx] [pip install arguments]
 
-Standard library only, Python 3.10 and later. Mends the two things a bare Debian or Ubuntu lacks:
+With --pycuda, pycuda is compiled for the tests of the CUDA layer, which run on an emulated driver. Where it
+cannot be, a line says why, and those tests skip; in CI that is an error. Standard library only, Python
+3.10 and later. Mends the two things a bare Debian or Ubuntu lacks:
 the `venv` module's pip (package python3-venv), and the window libraries that the wheel of
 opencv-python links against (there opencv-python-headless serves; it is the same module).
 """
@@ -15,24 +17,42 @@ import subprocess
 import sys
 from pathlib import Path
 
+from emulated_driver import Unavailable
+from pycuda_wheel import install_pycuda
+
 OLDEST = (3, 10)
+
+TENSORRT_RTX = "tensorrt-rtx-cu13>=1.7,<2"
+"""NVIDIA's own parser and builder, about 100 MB, for x86-64. It needs no GPU to build a plan."""
 
 
 def main(venv: Path, install: list[str]) -> None:
     """Makes the environment if need be, installs, and checks that OpenCV can be imported."""
+    with_pycuda, with_rtx = "--pycuda" in install, "--tensorrt-rtx" in install
+    install = [argument for argument in install if argument not in ("--pycuda", "--tensorrt-rtx")]
     if sys.version_info < OLDEST:
         sys.exit(f"Python {'.'.join(map(str, OLDEST))} or later is needed; this is {sys.version.split()[0]}")
     python = venv / "bin" / "python"
     if not python.exists() or not _has_pip(python):
         _make(venv)
     _run([python, "-m", "pip", "install", "--quiet", "--upgrade", "pip"])
-    _run([python, "-m", "pip", "install", "--quiet", *install])
-    if not _imports(python, "cv2"):
+    if install:
+        _run([python, "-m", "pip", "install", "--quiet", *install])
+    if install and not _imports(python, "cv2"):
         print("opencv-python cannot load its window libraries here: using opencv-python-headless")
         _run([python, "-m", "pip", "uninstall", "--quiet", "--yes", "opencv-python"])
         _run([python, "-m", "pip", "install", "--quiet", "opencv-python-headless>=4.9"])
         if not _imports(python, "cv2"):
             sys.exit(f"OpenCV cannot be imported; run: {python} -c 'import cv2'")
+    if with_rtx and not _quiet([python, "-m", "pip", "install", "--quiet", TENSORRT_RTX]):
+        print(f"{TENSORRT_RTX} cannot be installed here: the tests that build with it will skip")
+    if with_pycuda:
+        try:
+            install_pycuda(python)
+        except Unavailable as reason:
+            if os.environ.get("CI"):
+                sys.exit(f"in CI the tests of the CUDA layer must run: {reason}")
+            print(f"the tests of the CUDA layer will skip: {reason}")
 
 
 def _make(venv: Path) -> None:

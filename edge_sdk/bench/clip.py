@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from edge_sdk.accuracy import Truth, mean_average_precision
 from edge_sdk.detections import Detections
 from edge_sdk.errors import ConfigError
-from edge_sdk.frames import FramePair, RgbFrame, ThermalFrame
+from edge_sdk.frames import FramePair
 from edge_sdk.sources import open_source
 from edge_sdk.sources.labels import GroundTruth
 
@@ -57,20 +57,9 @@ def load_clip(uri: str) -> LabelledClip:
         labels = getattr(source, "labels", None)
         if labels is None:
             raise ConfigError(f"{uri}: a benchmark of accuracy needs a source with labels, a clip or pairs")
-        pairs = tuple(_kept(pair) for pair in source)
+        pairs = tuple(pair.copied() for pair in source)
         truth = tuple(tuple(labels(pair.key)) for pair in pairs)
     return LabelledClip(uri, pairs, truth)
-
-
-def _kept(pair: FramePair) -> FramePair:
-    """A copy whose arrays no source writes to again."""
-    return replace(
-        pair,
-        rgb=pair.rgb and RgbFrame(pair.rgb.image.copy(), pair.rgb.timestamp_ns),
-        thermal=pair.thermal
-        and ThermalFrame(pair.thermal.image.copy(), pair.thermal.unit, pair.thermal.timestamp_ns),
-        read_ns=0,
-    )
 
 
 def _truth(objects: tuple[GroundTruth, ...], class_names: tuple[str, ...]) -> Truth:

@@ -9,11 +9,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from edge_sdk.cli.bench_buffers import buffers
 from edge_sdk.cli.run import refuse_unwritable
 
 __all__ = ["app"]
 
 app = typer.Typer(invoke_without_command=True)
+app.command("buffers")(buffers)
 
 
 @app.callback()
@@ -84,4 +86,34 @@ def meter(
     )
     if json_file is not None:
         json_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
+@app.command("graphs")
+def bench_graphs(
+    engine: str = typer.Option("substation-rgbt", help="A bundle with TensorRT plans for this machine."),
+    json_file: Path | None = typer.Option(None, "--json", help="Write the figures here too."),
+) -> None:
+    """Measures what CUDA graphs save: launches and time of each graph, and whether a replay is used."""
+    from dataclasses import asdict
+
+    from edge_sdk.bench.graphs import measure_graphs
+
+    refuse_unwritable(json_file)
+    provider, trials = measure_graphs(engine)
+    table = Table(
+        "graph", "launches", "ordinary", "replayed", "saved (99 % bounds)", "used", "why", title=provider
+    )
+    for trial in trials:
+        saved = "-"
+        if trial.gain_ms is not None:
+            lower, middle, upper = trial.gain_ms
+            saved = f"{middle:.3f} ms ({lower:.3f} to {upper:.3f})"
+        times = ["-" if ms is None else f"{ms:.3f} ms" for ms in (trial.plain_ms, trial.replay_ms)]
+        used = "yes" if trial.kept else "no"
+        table.add_row(trial.graph, str(trial.launches), *times, saved, used, trial.why)
+    console = Console()
+    console.print(table)
+    if json_file is not None:
+        found = {"schema": 1, "provider": provider, "graphs": [asdict(trial) for trial in trials]}
+        json_file.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
         console.print(f"Figures: {json_file}", markup=False, soft_wrap=True)

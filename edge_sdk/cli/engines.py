@@ -1,4 +1,4 @@
-"""`edge-sdk engines`: list, show, verify and make engine bundles."""
+"""`edge-sdk engines`: list, show, verify, build and make engine bundles."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from edge_sdk.cli.engines_build import build_engine
 from edge_sdk.cli.run import refuse_unwritable
 from edge_sdk.errors import ConfigError, EdgeSdkError
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True)
+app.command("build")(build_engine)
 
 
 @app.command("list")

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from edge_sdk.cli import bench, compare, doctor, engines, machine, power, run, sla
-from edge_sdk.errors import EdgeSdkError
+from edge_sdk.errors import EdgeSdkError, OpenCvMissingError
 from edge_sdk.version import VERSION
 
 __all__ = ["app", "main"]
@@ -31,7 +31,7 @@ app.command("doctor")(doctor.doctor)
 app.command("compare", cls=sla.UndecidedIsNotUsage)(compare.compare)
 app.add_typer(machine.app, name="machine", help="Show the machine's state, or prepare it for a run.")
 app.add_typer(sla.app, name="sla", help="Check an SLA on latency and energy, or judge a record again.")
-app.add_typer(engines.app, name="engines", help="List, show and verify engine bundles.")
+app.add_typer(engines.app, name="engines", help="List, show, verify and build engine bundles.")
 app.add_typer(power.app, name="power", help="Read, log or replay the power of this machine.")
 app.add_typer(bench.app, name="bench", help="Measure this SDK on this machine.")
 
@@ -58,6 +58,13 @@ def main() -> None:
     except EdgeSdkError as error:
         Console(stderr=True, soft_wrap=True).print(
             f"error: {error}", style="red", markup=False, highlight=False
+        )
+        sys.exit(EXIT_ERROR)
+    except ModuleNotFoundError as error:
+        if error.name != "cv2":
+            raise
+        Console(stderr=True, soft_wrap=True).print(
+            f"error: {OpenCvMissingError(str(error))}", style="red", markup=False, highlight=False
         )
         sys.exit(EXIT_ERROR)
     except KeyboardInterrupt:

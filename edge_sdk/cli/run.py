@@ -36,6 +36,11 @@ def run(
     gate: list[str] | None = typer.Option(None, help="A threshold, as rgb_confidence_min=0.8"),
     on_bad: str = typer.Option("raise", help="raise, or skip: count bad frames and go on."),
     allow_fallback: list[str] | None = typer.Option(None, help="Provider that may step in."),
+    plans: Path | None = typer.Option(None, help="TensorRT plans from elsewhere; needs --trust-plan."),
+    trust_plan: str | None = typer.Option(None, help="SHA-256 of their record. A plan is code."),
+    dla: bool = typer.Option(False, help="TensorRT: the plans with the thermal graph on a DLA."),
+    cuda_graphs: str = typer.Option("auto", help="TensorRT: auto (where faster), on or off."),
+    overlap_upload: bool = typer.Option(False, help="TensorRT: copy thermal beside the RGB graph."),
     out: Path | None = typer.Option(None, help="Annotated frames: a folder, or a .mp4 or .avi."),
     frames_json: Path | None = typer.Option(None, help="One JSON line a frame."),
     json_file: Path | None = typer.Option(None, "--json", help="The run's record."),
@@ -49,13 +54,14 @@ def run(
     """Runs an engine over a source, picks a route for every frame, and says what it found and took."""
     # Late, so that `edge-sdk --help` loads neither NumPy nor an inference runtime.
     import edge_sdk
-    from edge_sdk.devices import power_of_run
+    from edge_sdk.devices import PlanOptions, power_of_run
     from edge_sdk.report.markdown import run_markdown
     from edge_sdk.report.record_file import write_record
     from edge_sdk.report.table import print_run
     from edge_sdk.runs import RunPlan, record_run
 
     refuse_unwritable(frames_json, json_file, report)
+    plan_options = PlanOptions(dla, plans, trust_plan, cuda_graphs, overlap_upload)
     plan = RunPlan(frames=frames, pace_hz=pace_hz, on_bad=on_bad, force=force)
     with ExitStack() as stack:
         opened = stack.enter_context(edge_sdk.open_source(source, on_bad=on_bad, loop=loop))
@@ -67,6 +73,7 @@ def run(
                 threads=threads,
                 allow_fallback=allow_fallback or (),
                 gate=parse_gate(gate or []),
+                plan_options=plan_options,
             )
         )
         lines = stack.enter_context(_json_lines(frames_json))

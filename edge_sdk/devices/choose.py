@@ -6,18 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edge_sdk.devices.machine import usable_cores
+from edge_sdk.devices.plans import PlanOptions, open_tensorrt
 from edge_sdk.engine.bundle import Bundle
 from edge_sdk.engine.null_runner import NullRunner
 from edge_sdk.engine.onnx_runner import CPU, CUDA, OnnxRunner
 from edge_sdk.engine.runner import Runner
 from edge_sdk.engine.tables import nearest
-from edge_sdk.errors import ConfigError, DeviceNotFoundError, ProviderFallbackError
+from edge_sdk.errors import (
+    ConfigError,
+    DeviceError,
+    DeviceNotFoundError,
+    EngineError,
+    ProviderFallbackError,
+)
 
 __all__ = ["DEVICES", "DeviceChoice", "open_runner"]
 
 DEVICES = ("auto", "cpu", "cuda", "tensorrt", "null")
-
-_NO_TENSORRT = "this version of edge-sdk has no TensorRT runner"
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class DeviceChoice:
     """What was chosen and what was not, for the record.
 
     Attributes:
-        device: "cpu", "cuda" or "null".
+        device: "tensorrt", "cuda", "cpu" or "null".
         provider: what really loaded, as the runner reports it.
         precision: of the graphs that run.
         threads: within one graph on the CPU.
@@ -46,16 +51,20 @@ def open_runner(
     precision: str | None = None,
     threads: int | None = None,
     allow_fallback: Sequence[str] = (),
+    plan_options: PlanOptions | None = None,
 ) -> tuple[Runner, DeviceChoice]:
     """Opens what runs a bundle on this machine.
 
     Arguments:
         bundle: as `load_bundle` returns it.
-        device: "cpu", "cuda", "tensorrt", "null" (runs nothing, to measure the harness), or "auto": the
-            first of tensorrt, cuda and cpu that loads. A device is tried by loading the bundle on it.
+        device: "tensorrt" (plans built before by `edge-sdk engines build`), "cuda" and "cpu" (ONNX Runtime),
+            "null" (runs nothing, to measure the harness), or "auto": the first of tensorrt, cuda and cpu
+            that loads. A device is tried by loading the bundle on it.
         precision: "int8", "fp16", "fp32", or None for what the bundle ships to be run.
         threads: within one graph on the CPU; None for the physical cores this process may use.
         allow_fallback: execution providers that may run the graphs where the wanted one does not load.
+            "tensorrt" never falls back.
+        plan_options: how TensorRT's plans are found and run.
 
     Returns: the runner, which the caller closes, and the choice.
 
@@ -63,7 +72,7 @@ def open_runner(
         ConfigError: no such device or precision.
         DeviceNotFoundError: no device serves; says what was tried.
         ProviderFallbackError: the device asked for does not load.
-        EngineError: as `OnnxRunner` raises it.
+        EngineError: as `OnnxRunner` and `open_tensorrt` raise it.
     """
     if device not in DEVICES:
         raise ConfigError(
@@ -74,13 +83,16 @@ def open_runner(
     if device == "null":
         null = NullRunner(bundle)
         return null, DeviceChoice("null", null.provider, shown, count)
-    if device == "tensorrt":
-        raise DeviceNotFoundError(
-            "tensorrt",
-            [("tensorrt", _NO_TENSORRT)],
-            "Use device='cuda' (ONNX Runtime on the GPU), 'cpu' or 'auto'.",
-        )
-    tried: list[tuple[str, str]] = [("tensorrt", _NO_TENSORRT)] if device == "auto" else []
+    tried: list[tuple[str, str]] = []
+    if device in ("auto", "tensorrt"):
+        try:
+            plans = open_tensorrt(bundle, precision=precision, options=plan_options)
+        except (DeviceError, EngineError) as error:
+            if device == "tensorrt" or _asks_for_plans(plan_options):
+                raise
+            tried.append(("tensorrt", str(error)))
+        else:
+            return plans, DeviceChoice("tensorrt", plans.provider, shown, count)
     for name, provider in (("cuda", CUDA), ("cpu", CPU)):
         if device not in ("auto", name):
             continue
@@ -99,3 +111,8 @@ def open_runner(
             tried.append((name, f"{provider} did not load; {runner.provider} was allowed by name"))
         return runner, DeviceChoice(taken, runner.provider, shown, count, tuple(tried))
     raise DeviceNotFoundError(device, tried)
+
+
+def _asks_for_plans(options: PlanOptions | None) -> bool:
+    """Whoever names plans or a DLA means TensorRT, also with "auto"."""
+    return options is not None and (options.folder is not None or options.dla)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -14,7 +15,7 @@ from edge_sdk.devices.machine import installed_version, is_jetson
 from edge_sdk.devices.state_findings import state_findings
 from edge_sdk.engine.bundle import list_bundles
 from edge_sdk.engine.onnx_runner import CPU, CUDA, import_onnxruntime, provider_loads
-from edge_sdk.errors import DeviceNotFoundError
+from edge_sdk.errors import DeviceNotFoundError, OpenCvMissingError
 from edge_sdk.machine_state.leftover import find_leftover
 from edge_sdk.machine_state.reader import MachineReader
 
@@ -22,6 +23,9 @@ __all__ = ["STATES", "Finding", "ask_child", "build_information", "examine"]
 
 _CHILD_LIMIT_S = 30
 _NEWEST_TESTED_PYTHON = (3, 13)
+_SYSTEM_PACKAGES = re.compile(r"/usr/lib/python3[^/]*/dist-packages/")
+"""Where Debian, Ubuntu and JetPack put Python packages of their own; pip never does."""
+
 _JETPACK_PYTHON = "JetPack 6: Python 3.10, TensorRT 10.3; JetPack 7.2: Python 3.12, TensorRT 10.16"
 
 
@@ -47,12 +51,20 @@ def build_information() -> tuple[str, str]:
     return cv2.__version__, cv2.getBuildInformation()
 
 
+def module_file() -> Path:
+    """Returns the file that `import cv2` loads."""
+    import cv2
+
+    return Path(cv2.__file__)
+
+
 def examine(
     root: Path = Path("/"),
     *,
     version_of: Callable[[str], str] = installed_version,
     child: Callable[[str], tuple[bool, str]] = ask_child,
     opencv: Callable[[], tuple[str, str]] = build_information,
+    opencv_file: Callable[[], Path] = module_file,
     onnxruntime: Callable[[], Any] = import_onnxruntime,
     loads: Callable[[str], str] = provider_loads,
     bundles: Callable[[], Iterable[str]] = list_bundles,
@@ -62,12 +74,12 @@ def examine(
     Arguments:
         root: of the file system, so that another machine's tree can be examined.
         version_of: distribution -> its version or "".
-        child, opencv, onnxruntime, loads, bundles: how to ask; tests pass their own.
+        child, opencv, opencv_file, onnxruntime, loads, bundles: how to ask; tests pass their own.
     """
     return (
         _python(),
         Finding("NumPy", "ok", version_of("numpy")),
-        *_opencv(opencv, version_of),
+        *_opencv(opencv, opencv_file, version_of, root),
         *_onnxruntime(onnxruntime, loads, version_of, is_jetson(root)),
         _tensorrt(root, child),
         _driver_package("pycuda", "pycuda.driver as d; d.init(); print(d.Device.count())", child, version_of),
@@ -89,13 +101,25 @@ def _python() -> Finding:
     return Finding("Python", "ok", platform.python_version())
 
 
-def _opencv(opencv: Callable[[], tuple[str, str]], version_of: Callable[[str], str]) -> list[Finding]:
+def _opencv(
+    opencv: Callable[[], tuple[str, str]],
+    opencv_file: Callable[[], Path],
+    version_of: Callable[[str], str],
+    root: Path,
+) -> list[Finding]:
     try:
         version, account = opencv()
     except ImportError as error:
-        return [Finding("OpenCV", "fault", str(error), "Needed: pip install opencv-python.")]
+        return [Finding("OpenCV", "fault", str(error), OpenCvMissingError.ADVICE)]
     wheels = [name for name in ("opencv-python", "opencv-python-headless") if version_of(name)]
-    found = [Finding("OpenCV", "ok", version)]
+    system = is_jetson(root) and any(root.glob("usr/lib/python3*/dist-packages/cv2*"))
+    if _SYSTEM_PACKAGES.match(str(opencv_file())):
+        found = [Finding("OpenCV", "ok", f"{version}, the system's own")]
+    elif system:
+        advice = f"It hides JetPack's own, which has GStreamer: pip uninstall {' '.join(wheels)}".rstrip()
+        found = [Finding("OpenCV", "ok", f"{version}, from pip", advice)]
+    else:
+        found = [Finding("OpenCV", "ok", f"{version}, from pip" if wheels else f"{version}, built by hand")]
     if len(wheels) > 1:
         both = " and ".join(wheels)
         found = [Finding("OpenCV", "fault", f"{version}, {both}", "They share one module: keep one of them.")]
@@ -152,20 +176,17 @@ def _onnxruntime(
 def _tensorrt(root: Path, child: Callable[[str], tuple[bool, str]]) -> Finding:
     """TensorRT's bindings load libraries of the driver and may crash without one: a child imports them."""
     well, answer = child("import tensorrt; print(tensorrt.__version__)")
-    unused = "This version of edge-sdk does not use it: engines run in ONNX Runtime."
     if well:
-        return Finding("TensorRT", "ok", answer, unused)
+        return Finding("TensorRT", "ok", answer, "Build plans with: edge-sdk engines build NAME.")
     elsewhere = sorted(root.glob("usr/lib/python3*/dist-packages/tensorrt"))
     if elsewhere:
         return Finding(
             "TensorRT",
             "absent",
             f"installed for {elsewhere[0].parts[-3]} of the system, not seen by this Python",
-            f"Make the environment with the system's Python and --system-site-packages. {unused}",
+            "Make the environment with the system's Python and --system-site-packages.",
         )
-    return Finding(
-        "TensorRT", "absent", answer, f"It comes with JetPack, not from pip ({_JETPACK_PYTHON}). {unused}"
-    )
+    return Finding("TensorRT", "absent", answer, f"It comes with JetPack, not from pip ({_JETPACK_PYTHON}).")
 
 
 def _driver_package(

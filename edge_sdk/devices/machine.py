@@ -8,7 +8,7 @@ import platform
 import re
 from pathlib import Path
 
-__all__ = ["installed_version", "is_jetson", "machine_facts", "usable_cores"]
+__all__ = ["board_model", "installed_version", "is_jetson", "machine_facts", "usable_cores"]
 
 _RECORDED_PACKAGES = (
     "edge-sdk",
@@ -39,7 +39,7 @@ def machine_facts(root: Path = Path("/")) -> dict[str, str | int]:
         "cpu_cores_usable": usable_cores(root),
         "python": platform.python_version(),
     }
-    board, gpu = _text(root / "proc/device-tree/model"), ", ".join(_gpu_models(root))
+    board, gpu = board_model(root), ", ".join(_gpu_models(root))
     facts.update({key: value for key, value in (("board", board), ("gpu", gpu)) if value})
     for package in _RECORDED_PACKAGES:
         version = installed_version(package)
@@ -56,12 +56,20 @@ def installed_version(distribution: str) -> str:
         return ""
 
 
+def board_model(root: Path = Path("/")) -> str:
+    """Returns the board's model as its device tree has it, or "".
+
+    Source: Linux, /proc/device-tree/model: "NVIDIA Jetson Orin Nano Developer Kit" and the like.
+    """
+    return _text(root / "proc/device-tree/model")
+
+
 def is_jetson(root: Path = Path("/")) -> bool:
     """Says whether this is an NVIDIA Jetson.
 
     Source: L4T writes `/etc/nv_tegra_release`; containers without it still see the device tree.
     """
-    return (root / "etc/nv_tegra_release").exists() or "Jetson" in _text(root / "proc/device-tree/model")
+    return (root / "etc/nv_tegra_release").exists() or "Jetson" in board_model(root)
 
 
 def usable_cores(root: Path = Path("/")) -> int:

@@ -2,22 +2,65 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
 from edge_sdk.buffers import Buffer, BufferSpec, HostPool
 from edge_sdk.engine.manifest import Manifest
 from edge_sdk.errors import ConfigError, StateError
+from edge_sdk.tensors import TensorSpec
 
-__all__ = ["TensorMemory"]
+__all__ = ["Slot", "TensorMemory", "tensor_slots", "unknown_tensor"]
+
+
+class Slot(NamedTuple):
+    """One piece of memory.
+
+    Attributes:
+        name: equal for tensors that are one memory.
+        spec: shape and dtype.
+        is_features: whether only graphs read it.
+        is_image: whether the host writes it.
+    """
+
+    name: str
+    spec: TensorSpec
+    is_features: bool
+    is_image: bool
+
+
+def tensor_slots(manifest: Manifest) -> Mapping[tuple[str, str], Slot]:
+    """Says which tensors are one memory: (graph, tensor) -> slot.
+
+    Inputs of one name, and features of that name, are one. Every other output is its own, even where two
+    graphs use one name, so that no graph overwrites another's detections.
+    """
+    slots = {}
+    producers = manifest.producers
+    for graph in manifest.graphs.values():
+        inputs = {spec.name for spec in graph.inputs}
+        for spec in (*graph.inputs, *graph.outputs):
+            shared = spec.name in inputs or spec.name in producers
+            name = f"shared:{spec.name}" if shared else f"output:{graph.name}:{spec.name}"
+            slots[graph.name, spec.name] = Slot(name, spec, spec.name in producers, spec.name in inputs)
+    return slots
+
+
+def unknown_tensor(manifest: Manifest, graph: str, tensor: str) -> ConfigError:
+    """Says that a graph or tensor has no host memory, and which have."""
+    if graph not in manifest.graphs:
+        return ConfigError(f"no graph {graph!r}; this bundle has {', '.join(manifest.graphs)}")
+    spec = manifest.graphs[graph]
+    known = [item.name for item in (*spec.inputs, *spec.outputs)]
+    if tensor in known:
+        return ConfigError(f"{graph}/{tensor} stays on the device: it has no host memory to read")
+    return ConfigError(f"graph {graph!r} has no tensor {tensor!r}; it has {', '.join(known)}")
 
 
 class TensorMemory:
-    """Allocates every tensor once.
-
-    Inputs of one name, and features of that name, are one memory. Every other output is its own,
-    even where two graphs use one name, so that no graph overwrites another's detections.
+    """Allocates every tensor once, shared as `tensor_slots` says.
 
     Arguments:
         manifest: says which tensors there are.
@@ -25,24 +68,18 @@ class TensorMemory:
     """
 
     def __init__(self, manifest: Manifest, without_features: bool = False) -> None:
-        self._slots: dict[tuple[str, str], str] = {}
-        self._device_only: set[tuple[str, str]] = set()
-        specs: dict[str, BufferSpec] = {}
-        producers = manifest.producers
-        for graph in manifest.graphs.values():
-            inputs = {spec.name for spec in graph.inputs}
-            for spec in (*graph.inputs, *graph.outputs):
-                place = (graph.name, spec.name)
-                if without_features and spec.name in producers:
-                    self._device_only.add(place)
-                    continue
-                shared = spec.name in inputs or spec.name in producers
-                slot = f"shared:{spec.name}" if shared else f"output:{graph.name}:{spec.name}"
-                self._slots[place] = slot
-                specs[slot] = BufferSpec(slot, spec.shape, spec.dtype)
-        self._graphs = {graph.name: graph for graph in manifest.graphs.values()}
+        self._manifest = manifest
+        self._slots = {
+            place: slot
+            for place, slot in tensor_slots(manifest).items()
+            if not (without_features and slot.is_features)
+        }
+        specs = {
+            slot.name: BufferSpec(slot.name, slot.spec.shape, slot.spec.dtype)
+            for slot in self._slots.values()
+        }
         self._pool = HostPool(specs.values())
-        self._buffers: dict[str, Buffer] = {slot: self._pool.lease(slot) for slot in specs}
+        self._buffers: dict[str, Buffer] = {name: self._pool.lease(name) for name in specs}
         self._closed = False
 
     @property
@@ -68,16 +105,6 @@ class TensorMemory:
     def _buffer(self, graph: str, tensor: str) -> Buffer:
         if self._closed:
             raise StateError(f"the runner is closed: {graph}/{tensor} has no memory any more")
-        try:
-            return self._buffers[self._slots[graph, tensor]]
-        except KeyError:
-            raise self._unknown(graph, tensor) from None
-
-    def _unknown(self, graph: str, tensor: str) -> ConfigError:
-        if graph not in self._graphs:
-            return ConfigError(f"no graph {graph!r}; this bundle has {', '.join(self._graphs)}")
-        if (graph, tensor) in self._device_only:
-            return ConfigError(f"{graph}/{tensor} stays on the device: it has no host memory to read")
-        spec = self._graphs[graph]
-        known = ", ".join(item.name for item in (*spec.inputs, *spec.outputs))
-        return ConfigError(f"graph {graph!r} has no tensor {tensor!r}; it has {known}")
+        if (graph, tensor) not in self._slots:
+            raise unknown_tensor(self._manifest, graph, tensor)
+        return self._buffers[self._slots[graph, tensor].name]

@@ -8,15 +8,19 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.errors import ConfigError, FrameError, SourceError, StateError
 from edge_sdk.frames import FramePair
+from edge_sdk.sources.targets import NO_TARGETS, FrameTargets
 from edge_sdk.sources.uri import user_path
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["KEPT_SKIPS", "BaseSource", "OnBad", "SkippedFrame", "Source"]
+__all__ = ["KEPT_SKIPS", "BaseSource", "OnBad", "ReadsInto", "SkippedFrame", "Source"]
 
 OnBad: TypeAlias = str
 """What happens to a bad frame: "raise" raises `FrameError`, "skip" counts it and goes on."""
@@ -36,6 +40,15 @@ class SkippedFrame:
 
     key: str
     why: str
+
+
+@runtime_checkable
+class ReadsInto(Protocol):
+    """The part of a source that a detector needs."""
+
+    def read_into(self, rgb: NDArray[np.uint8] | None = None) -> FramePair | None:
+        """See `Source.read_into`."""
+        ...
 
 
 @runtime_checkable
@@ -71,6 +84,27 @@ class Source(Protocol):
 
     def __next__(self) -> FramePair:
         """Reads the next pair; `StopIteration` after the last one."""
+        ...
+
+    def read_into(
+        self, rgb: NDArray[np.uint8] | None = None, thermal: NDArray[np.uint16] | None = None
+    ) -> FramePair | None:
+        """Reads the next pair into the caller's memory; None after the last one.
+
+        A picture of the size of its array is written there, and the pair's frame is that array. One of
+        another size lies in the source's own memory, as `next` gives it.
+
+        Arguments:
+            rgb: uint8 [height, width, 3], written; None for the source's own memory.
+            thermal: uint16 [height, width], likewise.
+
+        Copies: none where the source decodes into given memory, else one. The frame is good until the
+        array is written again. After an error the arrays hold anything.
+
+        Raises:
+            ShapeError: an array that no frame can have, or that cannot be written.
+            What `next` raises, but for `StopIteration`.
+        """
         ...
 
     def describe(self) -> dict[str, Any]:
@@ -112,10 +146,14 @@ class BaseSource(ABC):
         self._index = 0
         self._read_in_pass = 0
         self._closed = False
+        self._targets = NO_TARGETS
 
     @abstractmethod
     def _read(self, index: int) -> FramePair | None:
-        """Reads pair `index` of this pass, or returns None at its end; FrameError if the pair is bad."""
+        """Reads pair `index` of this pass, or returns None at its end; FrameError if the pair is bad.
+
+        Decodes into `self._targets.take(shape, dtype)` where that is not None; what lies elsewhere is copied.
+        """
 
     @property
     @abstractmethod
@@ -171,6 +209,8 @@ class BaseSource(ABC):
             start_ns = self._clock.now_ns()
             try:
                 pair = self._read(self._index)
+                if pair is not None:
+                    pair = self._targets.settle(pair)
             except FrameError as error:
                 self._index += 1
                 if self._on_bad == "raise":
@@ -184,6 +224,16 @@ class BaseSource(ABC):
             self._read_in_pass += 1
             return replace(pair, read_ns=pair.read_ns + self._clock.now_ns() - start_ns)
         raise StopIteration
+
+    def read_into(
+        self, rgb: NDArray[np.uint8] | None = None, thermal: NDArray[np.uint16] | None = None
+    ) -> FramePair | None:
+        """See `Source.read_into`."""
+        self._targets = FrameTargets(rgb, thermal)
+        try:
+            return next(self, None)
+        finally:
+            self._targets = NO_TARGETS
 
     def describe(self) -> dict[str, Any]:
         """See `Source.describe`. JSON types only."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from edge_sdk.errors import FrameError
 from edge_sdk.sources.integrity import check_complete
 from edge_sdk.sources.ring import FrameRing
+from edge_sdk.sources.targets import NO_TARGETS, FrameTargets
 
 __all__ = ["IMAGE_SUFFIXES", "ImageReader"]
 
@@ -46,13 +47,14 @@ class ImageReader:
         self._file = bytearray()
         self._can_decode_into = not self._is_rgb or hasattr(cv2, "IMREAD_COLOR_RGB")
 
-    def read(self, key: str, path: Path) -> NDArray[Any]:
+    def read(self, key: str, path: Path, targets: FrameTargets = NO_TARGETS) -> NDArray[Any]:
         """Reads one file.
 
         Colour comes as uint8 [height, width, 3], red first, turned as its EXIF tag says;
         thermal as uint16 [height, width].
 
-        Copies: decoded into a buffer that is written again once nobody holds it (`FrameRing`).
+        Copies: decoded into the target of its size, else into a buffer that is written again once nobody
+        holds it (`FrameRing`).
 
         Raises:
             FrameError: no such file, a folder, unreadable, truncated, of a wrong dtype or size.
@@ -62,7 +64,7 @@ class ImageReader:
             check_complete(data)
         except ValueError as problem:
             raise FrameError(key, str(problem), path) from None
-        image = self._decode_into(path) if self._can_decode_into and self.size_wh else None
+        image = self._decode_into(path, targets) if self._can_decode_into and self.size_wh else None
         if image is None:
             image = self._decode(key, path, data)
         self._check(key, path, image)
@@ -86,14 +88,14 @@ class ImageReader:
         except OSError as error:
             raise FrameError(key, f"cannot be read: {error.strerror or error}", path) from None
 
-    def _decode_into(self, path: Path) -> NDArray[Any] | None:
+    def _decode_into(self, path: Path, targets: FrameTargets) -> NDArray[Any] | None:
         assert self.size_wh is not None
         width, height = self.size_wh
-        slot: NDArray[Any]
-        if self._is_rgb:
-            slot, flags = self._ring.take((height, width, 3), np.uint8), _RGB
-        else:
-            slot, flags = self._ring.take((height, width), np.uint16), cv2.IMREAD_UNCHANGED
+        shape, flags = ((height, width, 3), _RGB) if self._is_rgb else ((height, width), cv2.IMREAD_UNCHANGED)
+        dtype: type[np.generic] = np.uint8 if self._is_rgb else np.uint16
+        slot = targets.take(shape, dtype)
+        if slot is None:
+            slot = self._ring.take(shape, dtype)
         try:
             image = cv2.imread(str(path), slot, flags)
         except (cv2.error, TypeError):

@@ -108,9 +108,11 @@ class PairsSource(BaseSource):
             return None
         key = self.keys[index]
         rgb_path, thermal_path = self._partner(key, self._rgb), self._partner(key, self._thermal)
-        rgb = RgbFrame(self._rgb_reader.read(key, rgb_path)) if rgb_path else None
+        rgb = RgbFrame(self._rgb_reader.read(key, rgb_path, self._targets)) if rgb_path else None
         thermal = (
-            ThermalFrame(self._thermal_reader.read(key, thermal_path), self.unit) if thermal_path else None
+            ThermalFrame(self._thermal_reader.read(key, thermal_path, self._targets), self.unit)
+            if thermal_path
+            else None
         )
         try:
             registration, notes = self._rule.choose(

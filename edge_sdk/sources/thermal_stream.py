@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from edge_sdk.errors import FrameError, SourceError
 from edge_sdk.sources.integrity import check_complete
 from edge_sdk.sources.ring import FrameRing
+from edge_sdk.sources.targets import NO_TARGETS, FrameTargets
 
 __all__ = ["ThermalStream", "open_thermal_stream"]
 
@@ -39,14 +40,18 @@ class ThermalStream(ABC):
         self._ring = FrameRing()
 
     @abstractmethod
-    def read(self, key: str, index: int) -> NDArray[np.uint16] | None:
+    def read(self, key: str, index: int, targets: FrameTargets = NO_TARGETS) -> NDArray[np.uint16] | None:
         """Returns frame `index` (asked for in order), or None after the last one.
 
-        Copies: into a buffer that is written again once nobody holds it.
+        Copies: into the target of its size, else into a buffer that is written again once nobody holds it.
 
         Raises:
             FrameError: the frame is no uint16 [height, width].
         """
+
+    def _slot(self, shape: tuple[int, ...], targets: FrameTargets) -> NDArray[np.uint16]:
+        target = targets.take(shape, np.uint16)
+        return self._ring.take(shape, np.uint16) if target is None else target
 
     def rewind(self) -> None:  # noqa: B027  (a hook: stacks have nothing to do)
         """Goes back to the first frame."""
@@ -66,9 +71,9 @@ class VideoThermalStream(ThermalStream):
         self.count = int(count) if count > 0 else None
         self._shape: tuple[int, ...] | None = None
 
-    def read(self, key: str, index: int) -> NDArray[np.uint16] | None:
+    def read(self, key: str, index: int, targets: FrameTargets = NO_TARGETS) -> NDArray[np.uint16] | None:
         """See `ThermalStream.read`."""
-        slot = self._ring.take(self._shape, np.uint16) if self._shape else None
+        slot = self._slot(self._shape, targets) if self._shape else None
         there, image = cast("tuple[bool, NDArray[Any]]", self._capture.read(slot))
         if not there:
             return None
@@ -114,7 +119,7 @@ class TiffThermalStream(ThermalStream):
         if self.count < 1:
             raise SourceError(f"{path}: OpenCV finds no page in this TIFF")
 
-    def read(self, key: str, index: int) -> NDArray[np.uint16] | None:
+    def read(self, key: str, index: int, targets: FrameTargets = NO_TARGETS) -> NDArray[np.uint16] | None:
         """See `ThermalStream.read`."""
         assert self.count is not None
         if index >= self.count:
@@ -138,11 +143,11 @@ class NumpyThermalStream(ThermalStream):
             )
         self.count = len(self._stack)
 
-    def read(self, key: str, index: int) -> NDArray[np.uint16] | None:
+    def read(self, key: str, index: int, targets: FrameTargets = NO_TARGETS) -> NDArray[np.uint16] | None:
         """See `ThermalStream.read`."""
         if index >= len(self._stack):
             return None
-        slot = self._ring.take(self._stack.shape[1:], np.uint16)
+        slot = self._slot(self._stack.shape[1:], targets)
         np.copyto(slot, self._stack[index])
         return slot
 

@@ -84,7 +84,7 @@ class VideoSource(BaseSource):
     def _read(self, index: int) -> FramePair | None:
         key = f"{index:06d}"
         image = self._read_rgb()
-        thermal_image = self._thermal.read(key, index) if self._thermal else None
+        thermal_image = self._thermal.read(key, index, self._targets) if self._thermal else None
         self._rgb_read += image is not None
         self._thermal_read += thermal_image is not None
         if image is None and thermal_image is None:
@@ -108,7 +108,9 @@ class VideoSource(BaseSource):
             raise SourceError(
                 f"{self._path}: expected 8-bit colour, OpenCV gives {bgr.dtype} {list(bgr.shape)}"
             )
-        image = self._ring.take(bgr.shape, np.uint8)
+        image = self._targets.take(bgr.shape, np.uint8)
+        if image is None:
+            image = self._ring.take(bgr.shape, np.uint8)
         cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB, dst=image)
         return image
 

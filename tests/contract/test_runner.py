@@ -9,17 +9,46 @@ import numpy as np
 import pytest
 
 from edge_sdk.buffers import ALIGNMENT
+from edge_sdk.buffers.cuda import CudaDevice
 from edge_sdk.engine import Bundle, NullRunner, Runner, load_bundle
+from edge_sdk.engine.manifest import FEATURES
 from edge_sdk.engine.onnx_runner import OnnxRunner
+from edge_sdk.engine.tensorrt_api import TensorRt
+from edge_sdk.engine.tensorrt_build import BuildOptions, build_plan
+from edge_sdk.engine.tensorrt_runner import SharedEngines, TensorRtRunner
 from edge_sdk.errors import ConfigError, StateError
+
+TENSORRT = {"tensorrt on a jetson (double)": "integrated", "tensorrt on a card (double)": "discrete"}
+"""Runners on the TensorRT double -> what the emulated driver is. Their features stay on the device."""
 
 RUNNERS: dict[str, Callable[[Bundle], Runner]] = {"onnx on cpu": OnnxRunner, "null": NullRunner}
 
 
-@pytest.fixture(params=RUNNERS)
-def make(request: pytest.FixtureRequest) -> Callable[[Bundle], Runner]:
+@pytest.fixture(params=[*RUNNERS, *TENSORRT])
+def kind(request: pytest.FixtureRequest) -> str:
+    """Which runner."""
+    return str(request.param)
+
+
+@pytest.fixture
+def make(kind: str, request: pytest.FixtureRequest) -> Callable[[Bundle], Runner]:
     """Makes a runner of one kind."""
-    return RUNNERS[request.param]
+    if kind not in TENSORRT:
+        return RUNNERS[kind]
+    module = request.getfixturevalue("tensorrt_11")
+    request.getfixturevalue("emulator").become(TENSORRT[kind])
+
+    def make_tensorrt(bundle: Bundle) -> Runner:
+        api = TensorRt(module)
+        names = bundle.manifest.graphs
+        plans = {name: build_plan(api, bundle.read_graph(name), name, BuildOptions()).plan for name in names}
+        shared = SharedEngines(api, CudaDevice.open(), bundle.manifest, plans)
+        try:
+            return TensorRtRunner(shared)
+        finally:
+            shared.release()
+
+    return make_tensorrt
 
 
 @pytest.fixture
@@ -41,9 +70,13 @@ def test_it_is_a_runner_that_says_what_it_runs(runner: Runner, bundle: Bundle) -
     assert runner.provider
 
 
-def test_every_tensor_has_memory_of_its_shape(runner: Runner, bundle: Bundle) -> None:
+def test_every_tensor_has_memory_of_its_shape(kind: str, runner: Runner, bundle: Bundle) -> None:
     for graph in bundle.manifest.graphs.values():
         for spec in (*graph.inputs, *graph.outputs):
+            if kind in TENSORRT and spec.meaning == FEATURES:
+                with pytest.raises(ConfigError, match="stays on the device"):
+                    runner.array(graph.name, spec.name)
+                continue
             array = runner.array(graph.name, spec.name)
             assert array.shape == spec.shape
             assert array.dtype == np.dtype(spec.dtype)
@@ -51,9 +84,10 @@ def test_every_tensor_has_memory_of_its_shape(runner: Runner, bundle: Bundle) ->
             assert array.ctypes.data % ALIGNMENT == 0
 
 
-def test_memory_is_shared_by_name_and_detections_are_not(runner: Runner) -> None:
+def test_memory_is_shared_by_name_and_detections_are_not(kind: str, runner: Runner) -> None:
     assert runner.array("fuse", "thermal") is runner.array("thermal", "thermal")
-    assert runner.array("rgb", "features") is runner.array("fuse", "features")
+    if kind not in TENSORRT:
+        assert runner.array("rgb", "features") is runner.array("fuse", "features")
     scores = [runner.array(graph, "scores") for graph in ("rgb", "fuse", "thermal")]
     assert len({array.ctypes.data for array in scores}) == 3
 
@@ -63,6 +97,7 @@ def test_the_same_arrays_for_ever(runner: Runner, bundle: Bundle) -> None:
         (graph.name, spec.name)
         for graph in bundle.manifest.graphs.values()
         for spec in (*graph.inputs, *graph.outputs)
+        if spec.meaning != FEATURES
     ]
     before = [runner.array(*place) for place in places]
     for _ in range(3):
@@ -80,7 +115,7 @@ def test_unknown_names_are_refused_with_the_known_ones(runner: Runner) -> None:
         runner.array("fuse", "rgb")
 
 
-def test_nothing_works_after_close(make: Callable[[Bundle], Runner], bundle: Bundle) -> None:
+def test_nothing_works_after_close(kind: str, make: Callable[[Bundle], Runner], bundle: Bundle) -> None:
     runner = make(bundle)
     kept = runner.array("rgb", "rgb")
     runner.close()
@@ -89,7 +124,8 @@ def test_nothing_works_after_close(make: Callable[[Bundle], Runner], bundle: Bun
         runner.run("rgb")
     with pytest.raises(StateError, match="closed"):
         runner.array("rgb", "rgb")
-    kept.fill(1)  # a view that was kept is stale, not a crash
+    if kind not in TENSORRT:  # memory of a driver is gone for good
+        kept.fill(1)  # a view that was kept is stale, not a crash
 
 
 def test_a_black_pair_gives_nothing(runner: Runner, bundle: Bundle) -> None:

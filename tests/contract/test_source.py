@@ -21,10 +21,11 @@ from frames_on_disk import (
 )
 
 from edge_sdk.clock import FakeClock
-from edge_sdk.errors import ConfigError, FrameError, SourceError, StateError
+from edge_sdk.errors import ConfigError, FrameError, ShapeError, SourceError, StateError
 from edge_sdk.frames import FramePair, RgbFrame, ThermalFrame, ThermalUnit
 from edge_sdk.sources import ClipSource, MemorySource, Source, open_source, source_from_arrays
 from edge_sdk.sources.base import BaseSource
+from edge_sdk.sources.targets import FrameTargets
 from edge_sdk.sources.uri import SourceUri
 
 COUNT = 4
@@ -254,3 +255,80 @@ def test_a_home_folder_stays_private(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert source.uri == source.describe()["uri"] == "pairs:~/site"
     with open_source("pairs:~/site") as source:
         assert source.length == 4
+
+
+def test_read_into_fills_memory_of_the_frames_size(opener: Opener) -> None:
+    with opener(loop=2) as source:
+        pairs = [next(source) for _ in range(COUNT)]
+        expected = [(item.rgb.image, item.thermal.image) for item in pairs if item.rgb and item.thermal]
+        rgb = np.zeros(expected[0][0].shape, np.uint8)
+        thermal = np.zeros(expected[0][1].shape, np.uint16)
+        for rgb_pixels, thermal_pixels in expected:
+            pair = source.read_into(rgb=rgb, thermal=thermal)
+            assert pair is not None
+            assert pair.rgb is not None
+            assert pair.thermal is not None
+            assert pair.rgb.image is rgb
+            assert pair.thermal.image is thermal
+            assert (rgb == rgb_pixels).all()
+            assert (thermal == thermal_pixels).all()
+        assert source.read_into(rgb=rgb, thermal=thermal) is None
+        assert (rgb == expected[-1][0]).all(), "nothing was written after the last pair"
+
+
+def test_read_into_leaves_memory_of_another_size_alone(opener: Opener) -> None:
+    rgb = np.full((7, 5, 3), 9, np.uint8)
+    with opener(loop=2) as source:
+        others = [next(source) for _ in range(COUNT)]
+        pair = source.read_into(rgb=rgb)
+        assert pair is not None
+        assert pair.rgb is not None
+        assert others[0].rgb is not None
+        assert pair.rgb.image is not rgb
+        assert (pair.rgb.image == others[0].rgb.image).all()
+        assert (rgb == 9).all()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        (np.zeros((4, 4), np.uint8), "rgb target: expected uint8"),
+        (np.zeros((4, 4, 3), np.float32), "rgb target: expected uint8"),
+        (np.zeros((4, 8, 3), np.uint8)[:, ::2], "contiguous memory that can be written"),
+        (np.broadcast_to(np.uint8(0), (4, 4, 3)), "contiguous memory that can be written"),
+    ],
+)
+def test_read_into_refuses_memory_that_no_frame_fits(opener: Opener, wrong: Any, problem: str) -> None:
+    with opener() as source:
+        with pytest.raises(ShapeError, match=problem):
+            source.read_into(rgb=wrong)
+        assert source.read_into() is not None, "nothing was read"
+
+
+def test_read_into_raises_for_a_bad_frame_as_next_does(flawed: Opener) -> None:
+    rgb, thermal = np.zeros((16, 20, 3), np.uint8), np.zeros((16, 20), np.uint16)
+    with flawed() as source, pytest.raises(FrameError):
+        list(iter(lambda: source.read_into(rgb=rgb, thermal=thermal), None))
+
+
+@pytest.mark.parametrize("open_it", [open_pairs, open_ffv1, open_numpy], ids=name_of)
+def test_files_are_decoded_straight_into_the_memory(
+    open_it: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever `settle` finds already in place was not copied."""
+    with open_it(tmp_path, False) as source:
+        first = next(source)
+        assert first.rgb is not None
+        assert first.thermal is not None
+        rgb, thermal = np.empty_like(first.rgb.image), np.empty_like(first.thermal.image)
+        copied = []
+        settle = FrameTargets.settle
+
+        def watch(targets: FrameTargets, pair: FramePair) -> FramePair:
+            copied.append(settle(targets, pair) is not pair)
+            return pair
+
+        monkeypatch.setattr(FrameTargets, "settle", watch)
+        for _ in range(COUNT - 1):
+            source.read_into(rgb=rgb, thermal=thermal)
+    assert copied == [False] * (COUNT - 1)

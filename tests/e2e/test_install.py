@@ -75,3 +75,35 @@ def test_a_result_comes_from_the_shipped_clip(installed: Path, tmp_path: Path) -
 
     assert shown.split()[0] == "150"
     assert shown.split()[1] in ("rgb", "fuse")
+
+
+def test_the_jetson_extra_brings_no_opencv_and_the_others_do(wheel: Path) -> None:
+    """A Jetson has an OpenCV of its own, with GStreamer, which one from pip would hide."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        metadata = archive.read(name).decode()
+    wanted = [line for line in metadata.splitlines() if line.startswith("Requires-Dist: opencv")]
+    extras = {line.split("extra == ")[1].strip("\"'") for line in wanted}
+    assert extras == {"cpu", "gpu", "test", "train"}
+    assert all("extra ==" in line for line in wanted)
+    assert "Requires-Dist: pycuda" in metadata
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import edge_sdk; edge_sdk.load",
+        "from edge_sdk.cli.main import main; sys.argv = ['edge-sdk', 'doctor']; main()",
+    ],
+)
+def test_without_opencv_it_says_which_to_install(tmp_path: Path, code: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.modules['cv2'] = None; {code}"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (1, 3)
+    assert "pip install edge-sdk[cpu]. On a Jetson use its own" in done.stderr

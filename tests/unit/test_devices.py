@@ -28,6 +28,16 @@ def bundle(toy_fusion: Path) -> Bundle:
     return load_bundle(toy_fusion)
 
 
+@pytest.fixture(autouse=True)
+def no_tensorrt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without TensorRT, whatever this one has; with it: `test_plans.py`."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise DeviceNotFoundError("tensorrt", [("import tensorrt", "not here")])
+
+    monkeypatch.setattr(module, "open_tensorrt", refuse)
+
+
 class TestChoice:
     """Nothing is chosen in silence."""
 
@@ -43,7 +53,7 @@ class TestChoice:
             assert (choice.device, choice.provider, choice.precision) == ("cpu", CPU, "int8")
             assert choice.threads == usable_cores()
             assert [name for name, _ in choice.tried] == ["tensorrt", "cuda"]
-            assert "has no TensorRT runner" in choice.tried[0][1]
+            assert choice.tried[0][1].startswith("no device for 'tensorrt' (import tensorrt: not here)")
             assert "asked for CUDAExecutionProvider" in choice.tried[1][1]
 
     @no_cuda
@@ -78,10 +88,9 @@ class TestChoice:
         _, choice = open_runner(bundle)
         assert (choice.device, choice.provider, asked) == ("cuda", CUDA, [CUDA])
 
-    def test_tensorrt_is_refused_plainly(self, bundle: Bundle) -> None:
-        with pytest.raises(DeviceNotFoundError, match=r"no TensorRT runner.*Use device='cuda'") as caught:
-            open_runner(bundle, "tensorrt")
-        assert caught.value.tried[0][0] == "tensorrt"
+    def test_tensorrt_never_falls_back(self, bundle: Bundle) -> None:
+        with pytest.raises(DeviceNotFoundError, match="import tensorrt: not here"):
+            open_runner(bundle, "tensorrt", allow_fallback=(CPU,))
 
     def test_null_runs_nothing_and_says_so(self, bundle: Bundle) -> None:
         runner, choice = open_runner(bundle, "null")

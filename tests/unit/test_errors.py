@@ -39,6 +39,16 @@ CASES: list[tuple[errors.EdgeSdkError, list[str], dict[str, object]]] = [
     ),
     (errors.DeviceNotFoundError("x", []), ["nothing to try"], {"tried": ()}),
     (
+        errors.CudaError("cuMemAlloc", "out of memory", "Close what else uses it."),
+        ["cuMemAlloc failed: out of memory. Close what"],
+        {"call": "cuMemAlloc", "problem": "out of memory"},
+    ),
+    (
+        errors.OpenCvMissingError("No module named 'cv2'"),
+        ["No module named 'cv2'", "pip install edge-sdk[cpu]", "apt-get install libopencv-python"],
+        {"wanted": "OpenCV"},
+    ),
+    (
         errors.FrameError("007", "truncated", Path("rgb/007.png"), "Copy it again."),
         ["'007'", "rgb/007.png", "truncated", "Copy it again."],
         {"key": "007", "path": Path("rgb/007.png"), "problem": "truncated"},

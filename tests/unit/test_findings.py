@@ -27,6 +27,7 @@ def look(root: Path = Path("/nowhere"), **ways: Any) -> dict[str, Finding]:
         "version_of": lambda name: installed.get(name, ""),
         "child": lambda _: (False, "no module"),
         "opencv": lambda: ("4.10", WITH),
+        "opencv_file": lambda: Path("/venv/lib/python3.10/site-packages/cv2/__init__.py"),
         "onnxruntime": lambda: SimpleNamespace(__version__="1.32.0"),
         "loads": lambda provider: "" if provider == CPU else "this build has CPUExecutionProvider",
         "bundles": lambda: ["toy"],
@@ -82,7 +83,7 @@ def test_a_jetson_gets_the_advice_for_a_jetson(tmp_path: Path) -> None:
 def test_tensorrt_that_imports_gives_its_version() -> None:
     found = look(child=lambda code: (True, "10.3.0") if "tensorrt" in code else (False, ""))["TensorRT"]
     assert (found.state, found.found) == ("ok", "10.3.0")
-    assert "does not use it" in found.advice
+    assert "edge-sdk engines build" in found.advice
 
 
 @pytest.mark.parametrize("name", ["pycuda", "cuda-bindings"])
@@ -103,6 +104,25 @@ def test_gstreamer_is_read_from_the_build_information() -> None:
 def test_two_wheels_of_opencv_are_a_fault() -> None:
     found = look(installed={"opencv-python": "5", "opencv-python-headless": "5"})["OpenCV"]
     assert found.state == "fault"
+
+
+SYSTEMS_FILE = Path("/usr/lib/python3.10/dist-packages/cv2/__init__.py")
+
+
+def test_it_says_which_opencv_is_loaded() -> None:
+    assert look(opencv_file=lambda: SYSTEMS_FILE)["OpenCV"].found == "4.10, the system's own"
+    assert look(installed={"opencv-python": "5"})["OpenCV"].found == "4.10, from pip"
+    assert look()["OpenCV"].found == "4.10, built by hand"
+
+
+def test_a_wheel_that_hides_jetpacks_opencv_is_named(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/nv_tegra_release").touch()
+    (tmp_path / "usr/lib/python3.10/dist-packages/cv2").mkdir(parents=True)
+    found = look(tmp_path, installed={"opencv-python": "5"})["OpenCV"]
+    assert found.found == "4.10, from pip"
+    assert found.advice == "It hides JetPack's own, which has GStreamer: pip uninstall opencv-python"
+    assert look(tmp_path, opencv_file=lambda: SYSTEMS_FILE)["OpenCV"].advice == ""
 
 
 def test_no_opencv_is_a_fault() -> None:

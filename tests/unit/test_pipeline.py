@@ -12,6 +12,7 @@ import pytest
 from bundles import STRIDE, write_toy_fusion_bundle, write_toy_single_bundle
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 import edge_sdk
 from edge_sdk.clock import FakeClock
@@ -31,6 +32,7 @@ from edge_sdk.measurements import FrameResult, Reason, Route
 from edge_sdk.pipeline import Detector, load
 from edge_sdk.runs import run_source
 from edge_sdk.scheduler import Pace
+from edge_sdk.sources import MemorySource
 
 SIZE_WH = (64, 48)
 NO_AUDIT = {"audit_every": 0}
@@ -840,3 +842,44 @@ def test_the_ten_lines_work(toy_fusion: Path) -> None:
         assert result.latency_ms > 0
     assert "2 frames on CPUExecutionProvider" in str(detector.stats())
     detector.close()
+
+
+def test_a_frame_of_the_engines_size_is_read_into_its_input(toy_fusion: Path) -> None:
+    frames = some(2)
+    expected = edge_sdk.load(str(toy_fusion), device="cpu")
+    answers = [expected(item) for item in frames]
+    expected.close()
+    with spy_on(toy_fusion) as detector, MemorySource(frames) as source:
+        engine_input = detector._stages.runner.array("rgb", "rgb")
+        for answer in answers:
+            read = detector.read_from(source)
+            assert read is not None
+            assert read.rgb is not None
+            assert np.shares_memory(read.rgb.image, engine_input)
+            result = detector(read)
+            assert (result.route, str(result.detections)) == (answer.route, str(answer.detections))
+        assert detector.read_from(source) is None
+    with pytest.raises(StateError, match="is closed"):
+        detector.read_from(source)
+
+
+def test_a_run_reads_into_the_engine_unless_pairs_are_shown(toy_fusion: Path) -> None:
+    read: list[bool] = []
+
+    class Watched(MemorySource):
+        def __next__(self) -> FramePair:
+            item = super().__next__()
+            read.append(np.shares_memory(rgb_pixels(item), engine_input))
+            return item
+
+    with spy_on(toy_fusion) as detector:
+        engine_input = detector._stages.runner.array("rgb", "rgb")
+        assert run_source(detector, Watched(some(2))) == 2
+        assert read == [True, True]
+        assert run_source(detector, Watched(some(2)), on_result=lambda *_: None) == 2
+        assert read[2:] == [False, False]
+
+
+def rgb_pixels(item: FramePair) -> NDArray[np.uint8]:
+    assert item.rgb is not None
+    return item.rgb.image

@@ -276,3 +276,10 @@ def test_counts_are_mapped_on_the_scale_of_their_noise() -> None:
     )
     assert plane.kelvin_per_count == pytest.approx(0.05 / 20, rel=0.42)
     assert abs(float(out.mean()) - 90) < 1
+
+
+def test_a_frame_that_lies_in_the_input_already_is_not_copied() -> None:
+    out = np.arange(48 * 64 * 3, dtype=np.uint32).astype(np.uint8).reshape(48, 64, 3)
+    before = out.copy()
+    rgb_into(out, Letterbox.fit((64, 48), (64, 48)), out)
+    assert (out == before).all()
