@@ -13,7 +13,7 @@
         FrameError                     one frame is bad; the next may be good
           CamerasSilentError             a while without a frame of either camera
         CameraError                    a camera cannot be opened, or went away
-          FrameTimeoutError(TimeoutError)  no frame within the time a camera is given for one
+          FrameTimeoutError(TimeoutError)  none within the time a camera is given for one
         SensorsUnusableError           neither camera of a pair can be used
       EngineError(RuntimeError)
         EngineMismatchError            a graph is not what its manifest says

@@ -58,9 +58,11 @@ class ClockMap:
         assert offset_ns is not None
         return device_ns + offset_ns - self._delay_ns
 
-    def reset(self) -> None:
-        """Forgets the offset: the device's clock jumped, or it is another device now."""
+    def jumped(self) -> None:
+        """Notes that the device's clock jumped: it is no host clock, and its offset is another now."""
         self._buckets.clear()
+        if self.clock == "host":
+            self.clock = "device"
 
     def _see(self, difference_ns: int, arrival_ns: int) -> None:
         start_ns = arrival_ns // _BUCKET_NS

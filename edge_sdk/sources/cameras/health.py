@@ -152,6 +152,8 @@ class Watch:
         if frame.facts.ffc is FfcState.IN_PROGRESS:
             return self._begin(Fault.FFC, "flat-field correction in progress", now_ns)
         if self._is_repeat(frame):
+            if self.fault in (Fault.BLACK, Fault.SATURATED):
+                return self.fault.value
             since_ns = now_ns - self._last_new_ns if self._last_new_ns is not None else 0
             if self.live and since_ns > self.limits.frozen_after_ms * 1e6:
                 return self._begin(Fault.FROZEN, f"the same frame for {since_ns / 1e9:.1f} s", now_ns)
@@ -198,6 +200,17 @@ class Watch:
         """Notes a fault that was seen elsewhere: the device failed, or a file ended."""
         with self._lock:
             self._begin(fault, detail, now_ns)
+
+    def bad_frame(self, why: str, now_ns: int) -> None:
+        """Notes a frame that cannot be decoded: the camera is not silent."""
+        with self._lock:
+            self._last_arrival_ns = now_ns
+            self._begin(Fault.BAD_FRAMES, why, now_ns)
+
+    def closed(self) -> None:
+        """Notes that nobody listens: the silence until it is opened again says nothing new."""
+        with self._lock:
+            self._last_arrival_ns = None
 
     def opened(self, now_ns: int) -> None:
         """Forgets what held for the connection before this one; size and faults stay."""
@@ -265,13 +278,12 @@ def _look_rgb(image: NDArray[Any], limits: HealthLimits) -> tuple[Fault, str] | 
     few = thinned(image)
     if int(few.max()) <= 2:
         return Fault.BLACK, f"brightest pixel {int(few.max())} of 255"
-    share = float((few.min(axis=2) >= 250).mean())
+    share = np.count_nonzero((few >= 250).all(axis=2)) / (few.size // 3)
     if share >= limits.saturated_share:
         return Fault.SATURATED, f"{share:.0%} of the pixels at full scale"
-    luma = few.mean(axis=2)
-    low, high = np.percentile(luma, (1, 99))
+    low, _, high = _spread(few[:, :, 1])
     if high - low < _FEATURELESS_LEVELS:
-        return Fault.COVERED, f"brightness within {high - low:.1f} levels of 255"
+        return Fault.COVERED, f"brightness within {high - low} levels of 255"
     return None
 
 
@@ -279,21 +291,28 @@ def _look_thermal(image: NDArray[Any], limits: HealthLimits) -> tuple[Fault, str
     few = thinned(image)
     if int(few.max()) <= 2:
         return Fault.BLACK, f"largest count {int(few.max())}"
-    low, middle, high = np.percentile(few, (1, 50, 99))
-    alike = float((few == np.uint16(middle)).mean())
-    share = max(alike, float((few == 65535).mean()))
+    low, middle, high = _spread(few)
+    share = max(np.count_nonzero(few == np.uint16(count)) for count in (middle, 65535)) / few.size
     if share >= limits.saturated_share:
         return Fault.SATURATED, f"{share:.0%} of the pixels alike or at full scale"
     if high - low < _FEATURELESS_SIGMAS * noise_counts(image):
-        return Fault.COVERED, f"counts within {high - low:.0f} of each other, which is noise"
+        return Fault.COVERED, f"counts within {high - low} of each other, which is noise"
     return None
+
+
+def _spread(values: NDArray[Any]) -> tuple[int, int, int]:
+    """Returns the 1st, 50th and 99th percentile; ten times as fast as `numpy.percentile`."""
+    last = values.size - 1
+    places = [last // 100, last // 2, last - last // 100]
+    found = np.partition(values, places, axis=None)
+    return int(found[places[0]]), int(found[places[1]]), int(found[places[2]])
 
 
 _PRINT_BYTES = 262144
 _LATE_FRAME_TIMES, _LATE_LEAST_MS = 4, 250.0
 
-_FEATURELESS_LEVELS = 4.0
-"""An RGB camera that sees nothing varies less than this from the 1st to the 99th percentile of luma."""
+_FEATURELESS_LEVELS = 4
+"""An RGB camera that sees nothing varies less than this from the 1st to the 99th percentile of green."""
 
 _FEATURELESS_SIGMAS = 6.0
 """White noise spans 4.65 sigma from the 1st to the 99th percentile."""

@@ -81,6 +81,10 @@ class CameraHub:
                 "pairing": self._pairing.status(),
             }
 
+    def watch(self, camera: str) -> Watch:
+        """Returns what watches a camera, to look at."""
+        return self._watches[camera]
+
     def faults(self) -> dict[str, str]:
         """Returns what is wrong with each camera now, in words; "ok" where nothing is."""
         with self._changed:

@@ -157,8 +157,7 @@ class Pairing:
             side.last_ns = None
             self._match()
             # What still waits of it is older than the fault: it must meet no frame taken after it.
-            side.drops["no-partner"] += len(side.waiting)
-            side.waiting.clear()
+            self._drop_first(camera, len(side.waiting), "no-partner")
         side.fault = fault
         self._match()
 

@@ -21,8 +21,8 @@ from edge_sdk.sources.cameras.health import Fault, Watch
 
 __all__ = ["Backoff", "CameraReader", "Sink"]
 
-_TOLERATED = {Fault.WRONG_SIZE.value: 5, Fault.STALE.value: 60}
-"""Frames of such a fault in a row after which the camera is opened anew: that restores the size, and
+_TOLERATED = {Fault.WRONG_SIZE.value: 5, Fault.BAD_FRAMES.value: 30, Fault.STALE.value: 60}
+"""Frames of such a fault in a row after which the camera is opened anew: that restores size and format, and
 empties whatever queue made the frames late."""
 
 _FLUSHED = 4
@@ -57,7 +57,7 @@ class Backoff:
     """How long to wait before a lost camera is opened again: `first_ms`, twice that, ... `most_ms`."""
 
     first_ms: float = 250.0
-    most_ms: float = 5000.0
+    most_ms: float = 2000.0
 
     def wait_ns(self, failures: int) -> int:
         """Returns the wait after so many failures in a row (1 or more)."""
@@ -241,15 +241,16 @@ class CameraReader:
     def _after_drop(self, cause: str) -> None:
         if cause == Fault.TIME_BACKWARDS.value:
             assert self.clock_map is not None
-            self.clock_map.reset()
+            self.clock_map.jumped()
         self._in_a_row = self._in_a_row + 1 if cause in _TOLERATED else 0
         if self._in_a_row >= _TOLERATED.get(cause, self._in_a_row + 1):
             self._lose(self.watch.detail, Fault(cause))
 
     def _bad_frame(self, why: str) -> None:
-        self.watch.set(Fault.BAD_FRAMES, why, self._clock.now_ns())
+        self.watch.bad_frame(why, self._clock.now_ns())
         self._sink.drop(self.camera, Fault.BAD_FRAMES.value)
         self._sink.fault(self.camera, Fault.BAD_FRAMES.value)
+        self._after_drop(Fault.BAD_FRAMES.value)
 
     def _silence(self) -> None:
         before = self.watch.fault
@@ -293,6 +294,7 @@ class CameraReader:
         if self._device is not None:
             self._device.close()
             self._device = None
+            self.watch.closed()
 
 
 _HELD_WAIT_NS = 2_000_000

@@ -147,6 +147,12 @@ class CameraSource(BaseSource):
             raise StopIteration
         return self._pair(paired)
 
+    def poll(self) -> FramePair | None:
+        """Returns the next pair if there is one now, else None; waits for nothing and starts nothing."""
+        self._refuse_closed()
+        paired = self.hub.take()
+        return None if paired is None else self._pair(paired)
+
     def status(self) -> dict[str, Any]:
         """Returns health, rates, skews, settings and what became of every frame; safe from any thread."""
         status = self.hub.status()
