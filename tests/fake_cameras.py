@@ -1,4 +1,4 @@
-"""Cameras that are none: pictures made of seeded noise, on a clock that is told the time, with faults by plan.
+"""Cameras that are none: pictures of seeded noise, on a clock that is told the time, with faults by plan.
 
 `Rig` steps readers and a taker in the order of their times, so a test of an hour takes seconds and no
 thread decides anything.
@@ -110,7 +110,9 @@ class FakeCamera:
         unique = self.number // self.repeats
         self.number += 1
         device_ns = taken_ns + (self.offset_ns or 0) - (5 * S if trouble == "backwards" else 0)
-        repeated = self._last is not None and (trouble == "frozen" or unique * self.repeats != self.number - 1)
+        repeated = self._last is not None and (
+            trouble == "frozen" or unique * self.repeats != self.number - 1
+        )
         image = self._last if repeated else self._next_scene(trouble)
         assert image is not None
         self._last = image
@@ -217,9 +219,7 @@ class Rig:
         self.pairs = 0
         self.ages_ms: list[float] = []
 
-    def run(
-        self, until_s: float, on_pair: Callable[[FramePair, int], None] | None = None
-    ) -> list[FramePair]:
+    def run(self, until_s: float, on_pair: Callable[[FramePair, int], None] | None = None) -> list[FramePair]:
         """Lets time pass until so many seconds after the start; returns the pairs where `on_pair` is None."""
         taken: list[FramePair] = []
         end_ns = START_NS + round(until_s * S)

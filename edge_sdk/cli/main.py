@@ -11,7 +11,7 @@ import sys
 import typer
 from rich.console import Console
 
-from edge_sdk.cli import bench, doctor, engines, run, sla
+from edge_sdk.cli import bench, cameras, doctor, engines, run, sla
 from edge_sdk.errors import EdgeSdkError
 from edge_sdk.version import VERSION
 
@@ -28,6 +28,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("doctor")(doctor.doctor)
+app.command("cameras")(cameras.cameras)
 app.add_typer(sla.app, name="sla", help="Check a latency SLA, or judge a record again.")
 app.add_typer(engines.app, name="engines", help="List, show and verify engine bundles.")
 app.add_typer(bench.app, name="bench", help="Measure this SDK on this machine.")

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
+from edge_sdk.cli.cameras import chosen_source, print_camera_status
 from edge_sdk.cli.progress import run_progress
 from edge_sdk.errors import ConfigError
 
@@ -23,7 +24,11 @@ __all__ = ["frame_line", "run"]
 
 
 def run(
-    source: str = typer.Option("clip:substation", help="pairs:DIR, video:FILE or clip:NAME."),
+    source: str | None = typer.Option(
+        None, help="clip:NAME (clip:substation by default), pairs:DIR, video:FILE, file://PATH or camera:?..."
+    ),
+    rgb: str | None = typer.Option(None, help="RGB camera: v4l2:///dev/video0, csi://0, rtsp://HOST/PATH."),
+    thermal: str | None = typer.Option(None, help="Thermal camera, likewise; see edge-sdk cameras."),
     engine: str = typer.Option("substation-rgbt", help="Name of an installed bundle, or a bundle's folder."),
     device: str = typer.Option("auto", help="auto, cpu, cuda or tensorrt."),
     precision: str | None = typer.Option(None, help="int8, fp16 or fp32; default: what the bundle ships."),
@@ -48,8 +53,10 @@ def run(
     from edge_sdk.report.record_file import write_record
     from edge_sdk.report.table import print_run
     from edge_sdk.runs import RunPlan, record_run
+    from edge_sdk.sources.cameras import CameraSource
 
     refuse_unwritable(frames_json, json_file, report)
+    source = chosen_source(source, rgb, thermal)
     plan = RunPlan(frames=frames, pace_hz=pace_hz, on_bad=on_bad, force=force)
     with ExitStack() as stack:
         opened = stack.enter_context(edge_sdk.open_source(source, on_bad=on_bad, loop=loop))
@@ -78,6 +85,8 @@ def run(
         )
     console = Console()
     print_run(record, console)
+    if isinstance(opened, CameraSource):
+        print_camera_status(opened, console)
     if json_file is not None:
         write_record(record, json_file)
         console.print(f"Record: {json_file}", markup=False, soft_wrap=True)

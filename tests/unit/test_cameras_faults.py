@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from fake_cameras import MS, START_NS, S, Trouble, make_rig
 
@@ -152,7 +154,7 @@ def test_reopening_waits_longer_each_time_and_starts_anew_after_a_good_frame() -
     rig.cameras["thermal"].open = counted  # type: ignore[method-assign,assignment]
     rig.run(40)
     first = [at for at in tries if at < 25]
-    waits = [later - at for at, later in zip(first, first[1:], strict=False)]
+    waits = [later - at for at, later in pairwise(first)]
     assert waits[:4] == pytest.approx([0.5, 1.0, 2.0, 2.0], abs=0.05)
     again = [at for at in tries if at > 25]
     assert again[0] - 30 < 0.45, "the back-off is short again"
@@ -179,7 +181,7 @@ def test_patience_ends_with_an_error_that_names_both() -> None:
     rig.source.live = True
     rig.source.start = lambda: None  # type: ignore[method-assign]
     rig.source._patience_ns = -1
-    with pytest.raises(CamerasSilentError, match="rgb: lost.*thermal: lost") as caught:
+    with pytest.raises(CamerasSilentError, match=r"rgb: lost.*thermal: lost") as caught:
         next(rig.source)
     assert caught.value.faults.keys() == {"rgb", "thermal"}
 

@@ -21,7 +21,9 @@ def frame(at_ms: float) -> CameraFrame:
     return CameraFrame(PICTURE, round(at_ms * MS), round(at_ms * MS))
 
 
-def feed(pairing: Pairing, rgb: list[float], thermal: list[float], arrive_later_ms: float = 0) -> list[Paired]:
+def feed(
+    pairing: Pairing, rgb: list[float], thermal: list[float], arrive_later_ms: float = 0
+) -> list[Paired]:
     """Offers both streams in the order of their arrival and takes what is ready each time."""
     events = [(at, "rgb", at) for at in rgb] + [(at + arrive_later_ms, "thermal", at) for at in thermal]
     taken = []
@@ -86,7 +88,8 @@ def test_the_skew_has_quantiles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("periods_ms", "limit_ms"), [((33.3, 111.1), 25), ((111.1, 111.1), 60), ((16.7, 33.3), 12.5), ((None, None), 40)]
+    ("periods_ms", "limit_ms"),
+    [((33.3, 111.1), 25), ((111.1, 111.1), 60), ((16.7, 33.3), 12.5), ((None, None), 40)],
 )
 def test_the_limit_follows_the_rates(periods_ms: tuple[float | None, ...], limit_ms: float) -> None:
     periods = [None if period is None else round(period * MS) for period in periods_ms]
@@ -226,8 +229,8 @@ def test_every_frame_is_accounted_for_and_none_grows_old(
         elif kind == "drop":
             pairing.drop(camera, "repeat")
             sent[camera] += 1
-        for name in sent:
-            assert_accounted(pairing, name, sent[name])
+        for name, count in sent.items():
+            assert_accounted(pairing, name, count)
             assert pairing.ledger(name)["waiting"] <= 5 + 3
     for paired in taken:
         assert paired.skew_ns is None or abs(paired.skew_ns) <= 40 * MS

@@ -153,7 +153,7 @@ class Watch:
             return self._begin(Fault.FFC, "flat-field correction in progress", now_ns)
         if self._is_repeat(frame):
             if self.fault in (Fault.BLACK, Fault.SATURATED):
-                return self.fault.value
+                return str(self.fault)
             since_ns = now_ns - self._last_new_ns if self._last_new_ns is not None else 0
             if self.live and since_ns > self.limits.frozen_after_ms * 1e6:
                 return self._begin(Fault.FROZEN, f"the same frame for {since_ns / 1e9:.1f} s", now_ns)

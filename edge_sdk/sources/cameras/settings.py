@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 
 from edge_sdk.errors import ConfigError
@@ -59,7 +59,7 @@ class CameraAddress:
 
     text: str
     scheme: str
-    path: str
+    path: str = field(repr=False)
     role: str
     width: int | None = None
     height: int | None = None
