@@ -117,15 +117,13 @@ def test_a_pair_is_shown_without_passwords() -> None:
         ("rtsp://h/p@th", "rtsp://h/p@th"),
         ("rtsp://u@h/", "rtsp://u@h/"),
         ("rtsp://u:a:b@h", "rtsp://u:***@h"),
+        ("rtsp://u:se/cret@h/x", "rtsp://u:***@h/x"),
+        ("rtsp://h:554/a@b", "rtsp://h:554/a@b"),
         ("v4l2:///dev/video0", "v4l2:///dev/video0"),
     ],
 )
 def test_only_passwords_are_hidden(text: str, shown: str) -> None:
     assert without_password(text) == shown
-
-
-def test_a_password_with_a_slash_or_question_mark_must_be_escaped_and_stays_hidden() -> None:
-    assert "p%2Fw" not in without_password("rtsp://u:p%2Fw@h/x")
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,10 @@ def without_password(text: str) -> str:
     """Returns an address in which a password reads `***`."""
     scheme, mark, rest = text.partition("://")
     authority, slash, path = rest.partition("/")
+    port = authority.partition(":")[2]
+    if "@" in path and port and not port.isdigit() and "@" not in authority:
+        # No port is no number: it is the first half of a password with a slash in it.
+        authority, slash, path = rest, "", ""
     if not mark or "@" not in authority:
         return text
     user, _, host = authority.rpartition("@")
