@@ -2,6 +2,7 @@
 # make test    set up and run all tests, on every Python of 3.10 and 3.12 that is here
 # make check   what CI runs on one Python: format, lint, types, layers, tests
 # make bench   measure this machine, write bench.json
+# make soak     an hour's worth of camera frames at full speed, with faults at random, write soak.json
 # make engine  rebuild the reference engine from nothing (hours): render, train, quantise, evaluate, bundle
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= demo-output
 
-.PHONY: demo test check bench engine clean
+.PHONY: demo test check bench soak engine clean
 
 $(BIN)/edge-sdk: setup.py pyproject.toml
 	$(PYTHON) tests/setup_venv.py $(VENV) .[cpu]
@@ -35,6 +36,9 @@ check: $(VENV)/.test-extra
 
 bench: $(VENV)/.test-extra
 	$(BIN)/edge-sdk bench --json bench.json
+
+soak: $(VENV)/.test-extra
+	$(BIN)/python tests/soak.py --hours 1 --seed 1 --json soak.json
 
 engine:
 	$(PYTHON) tests/setup_venv.py $(VENV) -e .[train]

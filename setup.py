@@ -10,6 +10,8 @@ VERSION = re.findall(r'VERSION = "(.+)"', (ROOT / "edge_sdk" / "version.py").rea
 
 CPU = ["onnxruntime>=1.20"]
 GPU = ["onnxruntime-gpu>=1.20"]
+CAMERA = ["av>=12", "cptv>=1.5.5"]
+FLIR = ["flyr>=5"]  # EUPL 1.2: never a dependency of the core
 JETSON = ["pycuda>=2024.1", "cuda-bindings>=12.6"]
 TRAIN = [
     "mitsuba>=3.6",
@@ -29,6 +31,8 @@ TEST = [
     "ruff>=0.8",
     "types-PyYAML>=6",
     "build>=1.2",
+    *CAMERA,
+    *FLIR,
     *CPU,
 ]
 
@@ -61,6 +65,8 @@ setup(
         "cpu": CPU,
         "gpu": GPU,
         "jetson": JETSON,
+        "camera": CAMERA,
+        "flir": FLIR,
         "train": TRAIN,
         "test": TEST,
     },

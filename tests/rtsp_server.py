@@ -1,6 +1,6 @@
 """An RTSP server for tests, GStreamer's own: a moving ball as JPEG. Runs under Debian's Python, which has `gi`.
 
-    /usr/bin/python3 tests/rtsp_server.py PORT
+/usr/bin/python3 tests/rtsp_server.py PORT
 """
 
 import sys

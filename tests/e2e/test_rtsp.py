@@ -50,7 +50,10 @@ class Server:
 
     def start(self) -> None:
         self.process = subprocess.Popen(
-            [PYTHON, str(SERVER), str(self.port)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            [PYTHON, str(SERVER), str(self.port)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         )
         assert self.process.stdout is not None
         assert self.process.stdout.readline().strip() == "ready"

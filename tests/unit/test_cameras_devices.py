@@ -66,7 +66,9 @@ class FakeCapture:
         self.released = True
 
 
-def device_on(capture: FakeCapture, text: str, role: str = "rgb", backend: int = cv2.CAP_V4L2) -> OpenCvDevice:
+def device_on(
+    capture: FakeCapture, text: str, role: str = "rgb", backend: int = cv2.CAP_V4L2
+) -> OpenCvDevice:
     return OpenCvDevice(camera_address(text, role), backend, opener=lambda name, kind, limits: capture)
 
 
@@ -173,7 +175,9 @@ def test_raw_files_are_a_thermal_camera(tmp_path: Path, kind: str) -> None:
     if kind == "npy":
         np.save(path, stack)
     else:
-        assert cv2.imwritemulti(str(path), list(stack)) if kind == "tiff" else cv2.imwrite(str(path), stack[0])
+        assert (
+            cv2.imwritemulti(str(path), list(stack)) if kind == "tiff" else cv2.imwrite(str(path), stack[0])
+        )
     with open_source(f"file://{path}?unit=centikelvin&fps=10") as source:
         pairs = list(source)
     assert len(pairs) == len(stack)
@@ -198,11 +202,25 @@ def test_floating_kelvin_needs_its_unit_said(tmp_path: Path) -> None:
 
 def test_an_8_bit_png_is_refused(tmp_path: Path) -> None:
     cv2.imwrite(str(tmp_path / "grey.png"), np.zeros((4, 4), np.uint8))
-    with open_source(f"file://{tmp_path}/grey.png") as source:
+    with (
+        open_source(f"file://{tmp_path}/grey.png") as source,
+        pytest.raises(FrameError, match="16-bit picture of one channel"),
+    ):
+        next(source)
+    with open_source(f"file://{tmp_path}/grey.png", on_bad="skip") as source:
         assert list(source) == []
-        assert "16-bit picture of one channel" in source.status()["cameras"]["thermal"]["detail"] or (  # type: ignore[attr-defined]
-            source.status()["pairing"]["frames"]["thermal"]["dropped"] == {"bad-frames": 1}  # type: ignore[attr-defined]
-        )
+        assert source.skipped_count == 1
+
+
+def test_a_clip_that_breaks_off_is_an_error_and_not_read_again(tmp_path: Path) -> None:
+    stack = np.stack([np.resize(image, (120, 160)) for image in thermal_stack(20)])
+    write_cptv(tmp_path / "clip.cptv", stack, ffc_ms=1)
+    data = (tmp_path / "clip.cptv").read_bytes()
+    (tmp_path / "clip.cptv").write_bytes(data[: len(data) // 2])
+    with open_source(f"file://{tmp_path}/clip.cptv") as source:
+        with pytest.raises(CameraError, match=r"frame \d+ cannot be read"):
+            list(source)
+        assert list(source) == []
 
 
 def write_cptv(path: Path, stack: NDArray[np.uint16], ffc_ms: int) -> None:
@@ -268,13 +286,24 @@ def test_a_video_and_a_stack_are_paired_by_their_times(tmp_path: Path) -> None:
     assert max(abs(pair.skew_ms or 0) for pair in both) <= 1
     for side, count in (("rgb", 60), ("thermal", 20)):
         ledger = status["pairing"]["frames"][side]
-        assert ledger["offered"] == count == ledger["given"] + ledger["waiting"] + sum(ledger["dropped"].values())
-    assert [pair.thermal_fault for pair in pairs if pair.thermal is None] in ([], ["ended"], ["ended", "ended"])
+        assert (
+            ledger["offered"]
+            == count
+            == ledger["given"] + ledger["waiting"] + sum(ledger["dropped"].values())
+        )
+    assert [pair.thermal_fault for pair in pairs if pair.thermal is None] in (
+        [],
+        ["ended"],
+        ["ended", "ended"],
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "rgb_wh", "thermal_wh", "celsius"),
-    [("rjpeg-ax8.jpg", (640, 480), (80, 60), (24.3, 25.5)), ("rjpeg-handheld.jpg", (480, 640), (240, 320), (25.9, 62.4))],
+    [
+        ("rjpeg-ax8.jpg", (640, 480), (80, 60), (24.3, 25.5)),
+        ("rjpeg-handheld.jpg", (480, 640), (240, 320), (25.9, 62.4)),
+    ],
 )
 def test_one_flir_file_is_a_registered_pair(
     name: str, rgb_wh: tuple[int, int], thermal_wh: tuple[int, int], celsius: tuple[float, float]
@@ -291,7 +320,9 @@ def test_one_flir_file_is_a_registered_pair(
     found = (pair.thermal.image.min() / 100 - 273.15, pair.thermal.image.max() / 100 - 273.15)
     assert found == pytest.approx(celsius, abs=0.1)
     assert pair.registration is not None
-    middle = np.array([[thermal_wh[0] / 2 - 5, thermal_wh[1] / 2 - 5, thermal_wh[0] / 2 + 5, thermal_wh[1] / 2 + 5]])
+    middle = np.array(
+        [[thermal_wh[0] / 2 - 5, thermal_wh[1] / 2 - 5, thermal_wh[0] / 2 + 5, thermal_wh[1] / 2 + 5]]
+    )
     box = pair.registration.boxes_to_rgb(middle.astype(np.float32), rgb_wh, thermal_wh)[0]
     assert (box[0] + box[2]) / 2 == pytest.approx(rgb_wh[0] / 2, abs=15)
 
@@ -331,12 +362,17 @@ def dji_jpeg(path: Path) -> None:
     there, data = cv2.imencode(".jpg", np.zeros((8, 8, 3), np.uint8))
     assert there
     mark = b"http://www.dji.com/drone-dji/1.0/"
-    path.write_bytes(data.tobytes()[:2] + b"\xff\xe1" + struct.pack(">H", len(mark) + 2) + mark + data.tobytes()[2:])
+    path.write_bytes(
+        data.tobytes()[:2] + b"\xff\xe1" + struct.pack(">H", len(mark) + 2) + mark + data.tobytes()[2:]
+    )
 
 
 def test_a_dji_file_needs_djis_library(tmp_path: Path) -> None:
     dji_jpeg(tmp_path / "dji.jpg")
-    with open_source(f"file://{tmp_path}/dji.jpg") as source, pytest.raises(FrameError, match="DJI Thermal SDK"):
+    with (
+        open_source(f"file://{tmp_path}/dji.jpg") as source,
+        pytest.raises(FrameError, match="DJI Thermal SDK"),
+    ):
         next(source)
     with (
         open_source(f"file://{tmp_path}/dji.jpg?dirp=/no/libdirp.so") as source,
@@ -414,7 +450,9 @@ def fake_tree(root: Path, usb_id: str = "1e4e:0100") -> None:
         ("ffff:0001", False, "rgb", "/dev/video0"),
     ],
 )
-def test_v4l2_cameras_are_found_and_told_apart(tmp_path: Path, usb_id: str, y16: bool, role: str, address: str) -> None:
+def test_v4l2_cameras_are_found_and_told_apart(
+    tmp_path: Path, usb_id: str, y16: bool, role: str, address: str
+) -> None:
     fake_tree(tmp_path, usb_id)
     (found,) = find_cameras(sys_root=tmp_path / "sys", dev_root=tmp_path / "dev", ioctl=fake_ioctl(y16))
     assert (found.name, found.driver, found.usb_id, found.role) == ("Test Cam", "uvcvideo", usb_id, role)
@@ -422,7 +460,9 @@ def test_v4l2_cameras_are_found_and_told_apart(tmp_path: Path, usb_id: str, y16:
     assert found.formats[0].fourcc == "MJPG"
     assert found.formats[0].sizes_wh == ((640, 480), (1280, 720))
     assert found.formats[0].rates_hz == (30,)
-    assert [(control.name, control.value, control.most) for control in found.controls] == [("Brightness", 77, 255)]
+    assert [(control.name, control.value, control.most) for control in found.controls] == [
+        ("Brightness", 77, 255)
+    ]
 
 
 def test_a_camera_that_may_not_be_opened_is_listed_with_its_problem(tmp_path: Path) -> None:

@@ -128,7 +128,13 @@ def test_only_passwords_are_hidden(text: str, shown: str) -> None:
 
 @pytest.mark.parametrize(
     ("asked", "got", "kept"),
-    [("1280", "1280", True), ("30", "29.97", True), ("30", "25", False), ("Y16 ", "Y16 ", True), ("Y16 ", "YUYV", False)],
+    [
+        ("1280", "1280", True),
+        ("30", "29.97", True),
+        ("30", "25", False),
+        ("Y16 ", "Y16 ", True),
+        ("Y16 ", "YUYV", False),
+    ],
 )
 def test_a_setting_knows_whether_it_was_kept(asked: str, got: str, kept: bool) -> None:
     setting = Setting("fps", asked, got)

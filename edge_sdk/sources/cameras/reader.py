@@ -130,6 +130,9 @@ class CameraReader:
         """Does one thing: hand over a held frame, open, or read one frame.
 
         Returns: nanoseconds to wait before the next step; 0 for none.
+
+        Raises:
+            SourceError: a file is damaged. A live camera's troubles are faults and no errors.
         """
         now_ns = self._clock.now_ns()
         if self.ended:
@@ -143,27 +146,38 @@ class CameraReader:
             return 0
         try:
             grab = self._device.grab()
-        except FrameTimeoutError:
+        except SourceError as error:
+            return self._failed(error)
+        except OSError as error:
+            return self._failed(CameraError(self.camera, str(error)))
+        if grab is None:
+            self._end()
+            return 0
+        return self._pass_on(grab)
+
+    def _failed(self, error: SourceError) -> int:
+        """Takes a device's error: part of a live camera's life, the caller's affair with a file."""
+        if not self.watch.live:
+            if isinstance(error, FrameError):
+                self._sink.drop(self.camera, Fault.BAD_FRAMES.value)
+            else:
+                self._end()
+            raise error
+        if isinstance(error, FrameTimeoutError):
             self._silence()
             if self.watch.fault is Fault.LOST:
                 self._lose("it is silent")
-            return 0
-        except FrameError as error:
+        elif isinstance(error, FrameError):
             self._bad_frame(str(error))
-            return 0
-        except CameraError as error:
-            self._lose(error.problem)
-            return 0
-        except (SourceError, OSError) as error:
-            self._lose(str(error))
-            return 0
-        if grab is None:
-            self.ended = True
-            self.watch.set(Fault.ENDED, "the file is at its end", self._clock.now_ns())
-            self._sink.end(self.camera)
-            self._close_device()
-            return 0
-        return self._pass_on(grab)
+        else:
+            self._lose(error.problem if isinstance(error, CameraError) else str(error))
+        return 0
+
+    def _end(self) -> None:
+        self.ended = True
+        self.watch.set(Fault.ENDED, "the file is at its end", self._clock.now_ns())
+        self._sink.end(self.camera)
+        self._close_device()
 
     def close(self) -> None:
         """Closes the camera. Closing twice is fine."""
@@ -186,8 +200,7 @@ class CameraReader:
         try:
             image, facts = self._decode(grab)
         except ShapeError as error:
-            self._bad_frame(str(error))
-            return 0
+            return self._failed(FrameError(self.camera, str(error)))
         if self._is_old(grab, arrival_ns):
             self._sink.drop(self.camera, "flushed")
             return 0

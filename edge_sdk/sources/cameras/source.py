@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edge_sdk.clock import Clock, MonotonicClock
-from edge_sdk.errors import CamerasSilentError, ConfigError
+from edge_sdk.errors import CamerasSilentError, ConfigError, FrameError
 from edge_sdk.frames import FramePair, RgbFrame, ThermalFrame
 from edge_sdk.sources.base import BaseSource, OnBad
 from edge_sdk.sources.cameras.device import CAMERAS, CameraDevice, CameraFrame
@@ -241,7 +241,12 @@ class CameraSource(BaseSource):
             reading = [reader for reader in self.readers.values() if not reader.ended]
             if not reading:
                 return self.hub.take()
-            min(reading, key=_reached).step()
+            try:
+                min(reading, key=_reached).step()
+            except FrameError as error:
+                if self._on_bad == "raise":
+                    raise
+                self._skip(error)
 
     def _pair(self, paired: Paired) -> FramePair:
         rgb = None if paired.rgb is None else _rgb_frame(paired.rgb)
