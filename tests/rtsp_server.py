@@ -1,4 +1,4 @@
-"""An RTSP server for tests, GStreamer's own: a moving ball as JPEG. Runs under Debian's Python, which has `gi`.
+"""An RTSP server for tests, GStreamer's own: a moving ball as JPEG. Runs under Debian's Python.
 
 /usr/bin/python3 tests/rtsp_server.py PORT
 """

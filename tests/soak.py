@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fake_cameras import FakeCamera, FakeDevice, Rig, Trouble, make_rig  # noqa: E402
+from fake_cameras import FakeCamera, FakeDevice, Rig, Trouble, make_rig
 
-from edge_sdk.clock import FakeClock  # noqa: E402
-from edge_sdk.errors import CameraError  # noqa: E402
-from edge_sdk.frames import FramePair  # noqa: E402
-from edge_sdk.sources.cameras import CameraSource, Grab  # noqa: E402
-from edge_sdk.sources.cameras.reader import Backoff  # noqa: E402
-from edge_sdk.sources.cameras.settings import CameraAddress  # noqa: E402
+from edge_sdk.clock import FakeClock
+from edge_sdk.errors import CameraError
+from edge_sdk.frames import FramePair
+from edge_sdk.sources.cameras import CameraSource, Grab
+from edge_sdk.sources.cameras.reader import Backoff
+from edge_sdk.sources.cameras.settings import CameraAddress
 
 KINDS = (
     "lost",

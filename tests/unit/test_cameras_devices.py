@@ -1,4 +1,4 @@
-"""Devices: the order of OpenCV's settings, files that stand for cameras, V4L2's answers, two threads and a hang."""
+"""Devices: the order of OpenCV's settings, files that stand for cameras, V4L2's answers, threads."""
 
 from __future__ import annotations
 

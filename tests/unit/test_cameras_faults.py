@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from fake_cameras import MS, START_NS, S, Trouble, make_rig
 
-from edge_sdk.errors import CameraError, CamerasSilentError, ConfigError
+from edge_sdk.errors import CameraError, CamerasSilentError, ConfigError, StateError
 from edge_sdk.frames import Calibration, FfcState, FramePair, ThermalUnit
+from edge_sdk.pipeline import load
 from edge_sdk.routing import GateConfig, RouterState, look_at_rgb, measure_health
 from edge_sdk.sources.cameras import CameraSource, HealthLimits
 
@@ -25,6 +28,7 @@ FAULTS = {
     "undecodable": {"bad-frames"},
     "stale": {"late", "lost", "stale"},
 }
+SIZE = {"size_wh": (160, 120)}
 CASES = [(side, kind) for side in ("rgb", "thermal") for kind in FAULTS] + [("thermal", "ffc")]
 
 
@@ -219,6 +223,47 @@ def test_events_are_bounded() -> None:
     watch = rig.source.hub.watch("rgb")
     assert len(watch.events) == 200
     assert watch.counts["black"] > 200
+
+
+def test_routes_follow_the_faults_and_no_force_can_fuse_what_is_not_there(toy_fusion: Path) -> None:
+    rig = make_rig(
+        rgb=[Trouble("lost", 6, 8)], thermal=[Trouble("ffc", 2, 4)], rgb_extra=SIZE, thermal_extra=SIZE
+    )
+    routes: dict[str | None, set[tuple[str, str]]] = {}
+    with load(str(toy_fusion), device="null") as detector:
+
+        def answer(pair: FramePair, now_ns: int) -> None:
+            result = detector(pair)
+            if now_ns < START_NS + S:
+                return
+            fault = pair.rgb_fault or pair.thermal_fault
+            routes.setdefault(fault, set()).add((result.route.value, result.reason.value))
+            if fault == "ffc":
+                assert result.signals.thermal_health == "missing (ffc)"
+                with pytest.raises(ConfigError, match="thermal frame is missing"):
+                    detector(pair, force="fuse")
+
+        rig.run(11, answer)
+    assert routes["ffc"] == {("rgb", "thermal-lost")}
+    assert routes["lost"] == {("thermal", "rgb-lost")}
+    assert routes[None].isdisjoint(routes["ffc"] | routes["lost"])
+
+
+def test_a_closed_source_says_so_and_describes_itself_as_json() -> None:
+    rig = make_rig()
+    rig.run(1)
+    described = json.loads(json.dumps(rig.source.describe()))
+    assert described["kind"] == "camera"
+    assert described["thermal_unit"] == "centikelvin"
+    assert described["cameras"]["rgb"]["health"] == "ok"
+    assert described["frames"] is None
+    rig.source.close()
+    rig.source.close()
+    with pytest.raises(StateError, match="closed"):
+        next(rig.source)
+    with pytest.raises(StateError, match="closed"):
+        rig.source.poll()
+    assert all(camera.open_devices == 0 for camera in rig.cameras.values())
 
 
 def test_cameras_have_no_passes() -> None:

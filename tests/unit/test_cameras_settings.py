@@ -159,5 +159,5 @@ def test_an_opencv_without_gstreamer_says_what_to_do() -> None:
     assert has_gstreamer(WITH)
     assert not has_gstreamer(WITHOUT)
     require_gstreamer(camera_address("csi://0"), WITH)
-    with pytest.raises(CameraError, match="built without it.*JetPack's own OpenCV.*--system-site-packages"):
+    with pytest.raises(CameraError, match=r"built without it.*JetPack's own OpenCV.*--system-site-packages"):
         require_gstreamer(camera_address("csi://0"), WITHOUT)
