@@ -117,6 +117,11 @@ class CameraReader:
         """Capture time of the last frame passed on, for whoever reads two files in step."""
         return self._last_captured_ns
 
+    @property
+    def holds(self) -> bool:
+        """Whether a frame waits here because the sink did not take it."""
+        return self._held is not None
+
     def open(self) -> None:
         """Opens the camera the first time.
 

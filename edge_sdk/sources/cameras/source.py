@@ -297,8 +297,9 @@ def _thermal_frame(frame: CameraFrame) -> ThermalFrame:
     )
 
 
-def _reached(reader: CameraReader) -> int:
-    return -1 if reader.last_captured_ns is None else reader.last_captured_ns
+def _reached(reader: CameraReader) -> tuple[bool, int]:
+    """Files are read in step: the one that is behind first, unless its frame has to wait."""
+    return reader.holds, -1 if reader.last_captured_ns is None else reader.last_captured_ns
 
 
 def _with_repeats(limits: HealthLimits, address: CameraAddress) -> HealthLimits:
