@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from edge_sdk.sources.cameras import CameraSource
     from edge_sdk.sources.cameras.v4l2 import CameraFacts
 
-__all__ = ["cameras", "chosen_source", "print_camera_status"]
+__all__ = ["cameras", "chosen_source", "is_live", "print_camera_status"]
 
 _DEFAULT_SOURCE = "clip:substation"
 
@@ -51,6 +51,15 @@ def chosen_source(source: str | None, rgb: str | None, thermal: str | None) -> s
     if source is not None:
         raise ConfigError("--source and --rgb/--thermal say the same thing twice; give one of the two ways")
     return camera_uri(rgb, thermal)
+
+
+def is_live(source: str) -> bool:
+    """Says whether a source is cameras, which give bad frames now and then and no end."""
+    from edge_sdk.sources.cameras.pair_address import CAMERA_SCHEMES, take_apart
+
+    if source.partition(":")[0].strip().lower() not in CAMERA_SCHEMES:
+        return False
+    return all(address.live for address in take_apart(source)[0].values())
 
 
 def print_camera_status(source: CameraSource, console: Console) -> None:

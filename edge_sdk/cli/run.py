@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
-from edge_sdk.cli.cameras import chosen_source, print_camera_status
+from edge_sdk.cli.cameras import chosen_source, is_live, print_camera_status
 from edge_sdk.cli.progress import run_progress
 from edge_sdk.errors import ConfigError
 
@@ -38,7 +38,9 @@ def run(
     loop: int = typer.Option(1, min=0, help="Passes over the source; 0: for ever."),
     force: str | None = typer.Option(None, help="Take this route for every frame: rgb, fuse or thermal."),
     gate: list[str] | None = typer.Option(None, help="A threshold, as rgb_confidence_min=0.8"),
-    on_bad: str = typer.Option("raise", help="raise, or skip: count bad frames and go on."),
+    on_bad: str | None = typer.Option(
+        None, help="raise, or skip: count bad frames and go on. Default: raise; with live cameras skip."
+    ),
     allow_fallback: list[str] | None = typer.Option(None, help="Provider that may step in."),
     out: Path | None = typer.Option(None, help="Annotated frames: a folder, or a .mp4 or .avi."),
     frames_json: Path | None = typer.Option(None, help="One JSON line a frame."),
@@ -57,6 +59,7 @@ def run(
 
     refuse_unwritable(frames_json, json_file, report)
     source = chosen_source(source, rgb, thermal)
+    on_bad = on_bad or ("skip" if is_live(source) else "raise")
     plan = RunPlan(frames=frames, pace_hz=pace_hz, on_bad=on_bad, force=force)
     with ExitStack() as stack:
         opened = stack.enter_context(edge_sdk.open_source(source, on_bad=on_bad, loop=loop))

@@ -18,6 +18,7 @@ import pytest
 from fake_cameras import FakeCamera, FakeDevice
 from numpy.typing import NDArray
 
+from edge_sdk.cli.cameras import is_live
 from edge_sdk.clock import FakeClock, MonotonicClock
 from edge_sdk.errors import CameraError, ConfigError, FrameError, FrameTimeoutError
 from edge_sdk.frames import Calibration, FfcState, ThermalUnit
@@ -521,6 +522,21 @@ def test_run_takes_two_cameras_or_a_source_but_not_both(tmp_path: Path, toy_fusi
     done = edge_sdk("run", "--thermal", address, "--source", "clip:substation")
     assert done.returncode == 3
     assert "twice" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "live"),
+    [
+        ("v4l2://0", True),
+        ("rtsp://h/x", True),
+        (camera_uri("csi://0", "v4l2://1"), True),
+        (camera_uri(None, "file:///x.npy"), False),
+        ("clip:substation", False),
+        ("file:///x.npy", False),
+    ],
+)
+def test_live_cameras_are_told_from_files(source: str, live: bool) -> None:
+    assert is_live(source) is live
 
 
 class ThreadedCamera(FakeCamera):
