@@ -120,7 +120,9 @@ def test_three_reads_without_a_picture_are_a_loss() -> None:
     assert capture.released
 
 
-def test_a_camera_that_does_not_open_says_what_to_look_at() -> None:
+def test_a_camera_that_does_not_open_says_what_to_look_at(tmp_path: Path) -> None:
+    (tmp_path / "arm" / "gstreamer-1.0").mkdir(parents=True)
+    (tmp_path / "arm" / "gstreamer-1.0" / "libgstnvarguscamerasrc.so").touch()
     with pytest.raises(CameraError, match=r"usermod -aG video.*fuser -v /dev/video0"):
         device_on(FakeCapture([]), "v4l2://0")
     with pytest.raises(CameraError, match="nvargus-daemon"):
@@ -129,6 +131,7 @@ def test_a_camera_that_does_not_open_says_what_to_look_at() -> None:
             cv2.CAP_GSTREAMER,
             opener=lambda name, kind, limits: FakeCapture([]),
             build_information="  GStreamer:   YES (1.20)\n",
+            lib_root=tmp_path,
         )
 
 

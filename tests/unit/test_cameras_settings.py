@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -155,9 +157,18 @@ def test_pipelines() -> None:
     assert 'location="rtsp://h/%22x"' in pipeline_for(camera_address('rtsp://h/"x'))
 
 
+def test_a_csi_camera_without_nvidias_plugin_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    with pytest.raises(CameraError, match=r"nvarguscamerasrc.*nvidia-l4t-gstreamer"):
+        require_gstreamer(camera_address("csi://0"), WITH, tmp_path)
+    folder = tmp_path / "aarch64-linux-gnu" / "gstreamer-1.0"
+    folder.mkdir(parents=True)
+    (folder / "libgstnvarguscamerasrc.so").touch()
+    require_gstreamer(camera_address("csi://0"), WITH, tmp_path)
+
+
 def test_an_opencv_without_gstreamer_says_what_to_do() -> None:
     assert has_gstreamer(WITH)
     assert not has_gstreamer(WITHOUT)
-    require_gstreamer(camera_address("csi://0"), WITH)
+    require_gstreamer(camera_address("v4l2://0?via=gstreamer"), WITH)
     with pytest.raises(CameraError, match=r"built without it.*JetPack's own OpenCV.*--system-site-packages"):
         require_gstreamer(camera_address("csi://0"), WITHOUT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import cv2
 
@@ -11,6 +12,7 @@ from edge_sdk.sources.cameras.settings import CameraAddress
 
 __all__ = ["has_gstreamer", "pipeline_for", "require_gstreamer"]
 
+_ARGUS = "libgstnvarguscamerasrc.so"
 _SINK = "appsink drop=true max-buffers=1 sync=false"
 
 
@@ -24,11 +26,20 @@ def has_gstreamer(build_information: str | None = None) -> bool:
     return re.search(r"^\s*GStreamer:\s*YES", text, re.MULTILINE) is not None
 
 
-def require_gstreamer(address: CameraAddress, build_information: str | None = None) -> None:
-    """Refuses an address that needs GStreamer where OpenCV lacks it.
+def require_gstreamer(
+    address: CameraAddress, build_information: str | None = None, lib_root: Path = Path("/usr/lib")
+) -> None:
+    """Refuses an address that needs GStreamer where OpenCV, or NVIDIA's camera plugin, is not there.
+
+    OpenCV would wait for ever for a pipeline whose source does not exist.
+
+    Arguments:
+        address: the camera.
+        build_information: OpenCV's own account of what it can do.
+        lib_root: where libraries lie.
 
     Raises:
-        CameraError: it does, with what to do.
+        CameraError: it cannot work, with what to do.
     """
     if not has_gstreamer(build_information):
         raise CameraError(
@@ -37,6 +48,13 @@ def require_gstreamer(address: CameraAddress, build_information: str | None = No
             "PyPI are",
             "On a Jetson use JetPack's own OpenCV: sudo apt-get install python3-opencv, make the environment "
             "with python3 -m venv --system-site-packages, and pip uninstall opencv-python in it.",
+        )
+    if address.scheme == "csi" and not any(lib_root.glob(f"*/gstreamer-1.0/{_ARGUS}")):
+        raise CameraError(
+            address.text,
+            f"needs NVIDIA's GStreamer plugin nvarguscamerasrc; no {_ARGUS} under {lib_root}",
+            "On a Jetson: sudo apt-get install nvidia-l4t-gstreamer. Elsewhere there are no CSI cameras; "
+            "see edge-sdk cameras.",
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 import cv2
@@ -49,6 +50,7 @@ class OpenCvDevice:
         backend: `cv2.CAP_V4L2`, `cv2.CAP_FFMPEG` or `cv2.CAP_GSTREAMER`.
         opener: makes the capture; `cv2.VideoCapture` by default.
         build_information: OpenCV's own account of what it can do.
+        lib_root: where libraries lie.
 
     Raises:
         CameraError: it cannot be opened, or this OpenCV lacks GStreamer.
@@ -61,6 +63,7 @@ class OpenCvDevice:
         *,
         opener: Opener | None = None,
         build_information: str | None = None,
+        lib_root: Path = Path("/usr/lib"),
     ) -> None:
         self._address, self._backend = address, backend
         self.clock = _PICTURES[backend]
@@ -68,7 +71,7 @@ class OpenCvDevice:
         self._failures = 0
         name = address.path
         if backend == cv2.CAP_GSTREAMER:
-            require_gstreamer(address, build_information)
+            require_gstreamer(address, build_information, lib_root)
             name = pipeline_for(address)
         self._name = name
         limits = (
