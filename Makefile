@@ -3,6 +3,7 @@
 # make test-device   on a machine with an NVIDIA GPU or on a Jetson: tests there, and device-record.json to send back
 # make check   what CI runs on one Python: format, lint, types, layers, tests
 # make bench   measure this machine, write bench.json
+# make soak     an hour's worth of camera frames at full speed, with faults at random, write soak.json
 # make engine  rebuild the reference engine from nothing (hours): render, train, quantise, evaluate, bundle
 
 PYTHON ?= python3
@@ -10,7 +11,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= demo-output
 
-.PHONY: demo test test-device check bench engine clean
+.PHONY: demo test test-device check bench soak engine clean
 
 $(BIN)/edge-sdk: setup.py pyproject.toml
 	$(PYTHON) tests/setup_venv.py $(VENV) .[cpu]
@@ -46,6 +47,9 @@ check: $(VENV)/.test-extra
 
 bench: $(VENV)/.test-extra
 	$(BIN)/edge-sdk bench --json bench.json
+
+soak: $(VENV)/.test-extra
+	$(BIN)/python tests/soak.py --hours 1 --seed 1 --json soak.json
 
 engine:
 	$(PYTHON) tests/setup_venv.py $(VENV) -e .[train]

@@ -11,6 +11,8 @@ VERSION = re.findall(r'VERSION = "(.+)"', (ROOT / "edge_sdk" / "version.py").rea
 OPENCV = ["opencv-python>=4.9"]
 CPU = ["onnxruntime>=1.20", *OPENCV]
 GPU = ["onnxruntime-gpu>=1.20", *OPENCV]
+CAMERA = ["av>=12", "cptv>=1.5.5"]
+FLIR = ["flyr>=5"]  # EUPL 1.2: never a dependency of the core
 JTOP = ["jetson-stats>=4.2"]  # AGPL: an extra of its own, run in a process of its own
 NVML = ["nvidia-ml-py>=12.535"]
 # For TensorRT. Without OpenCV: a Jetson has its own, with GStreamer, which one from pip would hide.
@@ -34,6 +36,8 @@ TEST = [
     "types-PyYAML>=6",
     "build>=1.2",
     "cuda-bindings>=12.6",
+    *CAMERA,
+    *FLIR,
     *CPU,
 ]
 
@@ -69,6 +73,8 @@ setup(
         "jetson": JETSON,
         "jtop": JTOP,
         "nvml": NVML,
+        "camera": CAMERA,
+        "flir": FLIR,
         "train": TRAIN,
         "test": TEST,
     },

@@ -13,6 +13,9 @@
         PoolExhaustedError             a buffer was asked for that is already lent out
       SourceError(RuntimeError)      frames cannot be read
         FrameError                     one frame is bad; the next may be good
+          CamerasSilentError             a while without a frame of either camera
+        CameraError                    a camera cannot be opened, or went away
+          FrameTimeoutError(TimeoutError)  none within the time a camera is given for one
         SensorsUnusableError           neither camera of a pair can be used
       EngineError(RuntimeError)
         EngineMismatchError            a graph is not what its manifest says
@@ -36,6 +39,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 __all__ = [
+    "CameraError",
+    "CamerasSilentError",
     "ConfigError",
     "CudaError",
     "DeviceError",
@@ -45,6 +50,7 @@ __all__ = [
     "EngineIntegrityError",
     "EngineMismatchError",
     "FrameError",
+    "FrameTimeoutError",
     "InferenceError",
     "ManifestError",
     "MeterError",
@@ -187,6 +193,49 @@ class FrameError(SourceError):
         self.key, self.path, self.problem = key, path, problem
         where = f"frame {key!r}" + (f" ({path})" if path else "")
         super().__init__(_with_fix(f"{where}: {problem}", fix))
+
+
+class CamerasSilentError(FrameError):
+    """Neither camera gave a usable frame for a while. Asking again goes on waiting.
+
+    Attributes:
+        waited_s: how long, in seconds.
+        faults: camera to what is wrong with it, as text.
+    """
+
+    def __init__(self, key: str, waited_s: float, faults: dict[str, str]) -> None:
+        self.waited_s, self.faults = waited_s, dict(faults)
+        states = ", ".join(f"{camera}: {fault}" for camera, fault in faults.items())
+        super().__init__(
+            key,
+            f"no usable frame for {waited_s:g} s ({states})",
+            fix="Check the cables; reconnecting goes on. Pass on_bad='skip' to wait longer.",
+        )
+
+
+class CameraError(SourceError):
+    """A camera cannot be opened, or went away. Opening it again may succeed.
+
+    Attributes:
+        camera: its address, without a password.
+        problem: what is wrong.
+    """
+
+    def __init__(self, camera: str, problem: str, fix: str = "") -> None:
+        self.camera, self.problem = camera, problem
+        super().__init__(_with_fix(f"{camera}: {problem}", fix))
+
+
+class FrameTimeoutError(CameraError, TimeoutError):
+    """A camera gave no frame within the time it is given for one.
+
+    Attributes:
+        waited_ms: that time, in milliseconds.
+    """
+
+    def __init__(self, camera: str, waited_ms: float) -> None:
+        self.waited_ms = waited_ms
+        super().__init__(camera, f"no frame within {waited_ms:.0f} ms")
 
 
 class SensorsUnusableError(SourceError):

@@ -15,6 +15,8 @@ _Pixel = TypeVar("_Pixel", bound=np.generic)
 
 __all__ = [
     "KELVIN_PER_CENTIKELVIN",
+    "Calibration",
+    "FfcState",
     "FramePair",
     "Registration",
     "RgbFrame",
@@ -39,6 +41,31 @@ class ThermalUnit(str, Enum):
     COUNTS = "counts"
 
 
+class Calibration(str, Enum):
+    """Whether degrees may be read from a thermal frame.
+
+    UNSTATED: a file or array whose unit is the caller's word.
+    RADIOMETRIC: the camera says so, and the frame lies in its range.
+    OUT_OF_RANGE: a radiometric camera, but this frame is beyond what it measures; its unit is counts.
+    NONE: the camera gives no absolute temperature.
+    """
+
+    UNSTATED = "unstated"
+    RADIOMETRIC = "radiometric"
+    OUT_OF_RANGE = "out-of-range"
+    NONE = "none"
+
+
+class FfcState(str, Enum):
+    """Where a thermal camera stands with its flat-field correction (the shutter that closes now and then)."""
+
+    UNKNOWN = "unknown"
+    NEVER = "never"
+    IMMINENT = "imminent"
+    IN_PROGRESS = "in-progress"
+    COMPLETE = "complete"
+
+
 @dataclass(frozen=True, eq=False)
 class RgbFrame:
     """A colour picture.
@@ -46,10 +73,12 @@ class RgbFrame:
     Attributes:
         image: uint8 [height, width, 3], red first. Shared, not copied: do not write to it.
         timestamp_ns: capture time on a monotonic clock, or None where the source has none.
+        sequence: the camera's own number of the frame, or None where it gives none.
     """
 
     image: NDArray[np.uint8]
     timestamp_ns: int | None = None
+    sequence: int | None = None
 
     def __post_init__(self) -> None:
         _require_array("RGB frame", "uint8 [height, width, 3]", self.image)
@@ -76,11 +105,17 @@ class ThermalFrame:
         image: uint16 [height, width], raw counts. Shared, not copied: do not write to it.
         unit: what one count means.
         timestamp_ns: capture time on a monotonic clock, or None where the source has none.
+        calibration: whether degrees may be read from it.
+        ffc: state of the camera's flat-field correction when the frame was taken.
+        sequence: the camera's own number of the frame, or None where it gives none.
     """
 
     image: NDArray[np.uint16]
     unit: ThermalUnit = ThermalUnit.COUNTS
     timestamp_ns: int | None = None
+    calibration: Calibration = Calibration.UNSTATED
+    ffc: FfcState = FfcState.UNKNOWN
+    sequence: int | None = None
 
     def __post_init__(self) -> None:
         _require_array("thermal frame", "uint16 [height, width] raw counts", self.image)
@@ -200,6 +235,8 @@ class FramePair:
         skew_ms: thermal minus RGB capture time in milliseconds, or None where unknown.
         read_ns: time spent reading and decoding the pair, in nanoseconds.
         notes: what the source assumed or mended, for the record.
+        rgb_fault, thermal_fault: why that camera's frame is missing ("lost", "ffc", "covered", ...), or
+            None where it is there or nothing is known.
     """
 
     key: str
@@ -209,6 +246,8 @@ class FramePair:
     skew_ms: float | None = None
     read_ns: int = 0
     notes: tuple[str, ...] = field(default=())
+    rgb_fault: str | None = None
+    thermal_fault: str | None = None
 
     def copied(self) -> FramePair:
         """Returns the pair with arrays of its own, which no source writes to again. Copies: yes."""

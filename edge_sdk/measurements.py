@@ -70,7 +70,7 @@ class Signals:
     """The cheap measurements a route is chosen from. None: not measured for this frame.
 
     Attributes:
-        rgb_health, thermal_health: "ok", "missing", "frozen", "stale" or "saturated".
+        rgb_health, thermal_health: "ok", "missing" or "missing (FAULT)", "frozen", "stale" or "saturated".
         luminance: mean of the RGB frame, 0 - 255.
         contrast: standard deviation of the RGB frame's luminance, 0 - 255.
         hot_delta_k: largest rise of a region over its neighbourhood, in kelvin, or in

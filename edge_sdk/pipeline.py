@@ -206,7 +206,9 @@ class Detector:
         gate, state, pair = self.gate, self._state, work.pair
         rgb_look = look_at_rgb(pair.rgb.image) if pair.rgb else None
         thermal_look = look_at_thermal(pair.thermal.image) if pair.thermal else None
-        rgb_health, thermal_health = measure_health(gate, state, rgb_look, thermal_look, pair.skew_ms)
+        rgb_health, thermal_health = measure_health(
+            gate, state, rgb_look, thermal_look, pair.skew_ms, pair.rgb_fault, pair.thermal_fault
+        )
         signals = Signals(
             rgb_health,
             thermal_health,

@@ -273,24 +273,28 @@ def measure_health(
     rgb: RgbLook | None,
     thermal: ThermalLook | None,
     skew_ms: float | None,
+    rgb_fault: str | None = None,
+    thermal_fault: str | None = None,
 ) -> tuple[str, str]:
-    """Judges both cameras from one glance each.
+    """Judges both cameras from one glance each, and from what their source knows of them.
 
     Arguments:
         rgb, thermal: the glances, or None where the frame is missing.
         skew_ms: thermal minus RGB capture time, or None where unknown.
+        rgb_fault, thermal_fault: why the source gives no frame of that camera, or None where unknown.
 
-    Returns: health of RGB and of thermal: "ok", "missing", "frozen", "stale" or "saturated".
+    Returns: health of RGB and of thermal: "ok", "missing" (or "missing (lost)", with the fault in
+        brackets), "frozen", "stale" or "saturated".
     """
     rgb_health = thermal_health = "ok"
     if rgb is None:
-        rgb_health = "missing"
+        rgb_health = _missing(rgb_fault)
     elif _repeats(rgb.fingerprint, state.rgb_fingerprint, state.rgb_repeats) >= gate.frozen_after:
         rgb_health = "frozen"
     elif rgb.saturated_share >= gate.saturated_share:
         rgb_health = "saturated"
     if thermal is None:
-        thermal_health = "missing"
+        thermal_health = _missing(thermal_fault)
     elif _repeats(thermal.fingerprint, state.thermal_fingerprint, state.thermal_repeats) >= gate.frozen_after:
         thermal_health = "frozen"
     elif thermal.uniform_share >= gate.saturated_share:
@@ -391,6 +395,10 @@ def advance(
     )
 
 
+def _missing(fault: str | None) -> str:
+    return "missing" if fault is None else f"missing ({fault})"
+
+
 def _repeats(fingerprint: int, last: int | None, repeats: int) -> int:
     return repeats + 1 if fingerprint == last else 1
 
@@ -429,7 +437,7 @@ def _check_force(force: Route, signals: Signals, key: str) -> None:
         (needs_rgb, "RGB", signals.rgb_health),
         (needs_thermal, "thermal", signals.thermal_health),
     ):
-        if needed and health == "missing":
+        if needed and health.startswith("missing"):
             raise ConfigError(
                 f"pair {key!r}: route {force.value!r} was forced, but the {camera} frame is missing. "
                 "Drop force=, or give both frames."

@@ -11,7 +11,7 @@ import sys
 import typer
 from rich.console import Console
 
-from edge_sdk.cli import bench, compare, doctor, engines, machine, power, run, sla
+from edge_sdk.cli import bench, cameras, compare, doctor, engines, machine, power, run, sla
 from edge_sdk.errors import EdgeSdkError, OpenCvMissingError
 from edge_sdk.version import VERSION
 
@@ -28,6 +28,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("doctor")(doctor.doctor)
+app.command("cameras")(cameras.cameras)
 app.command("compare", cls=sla.UndecidedIsNotUsage)(compare.compare)
 app.add_typer(machine.app, name="machine", help="Show the machine's state, or prepare it for a run.")
 app.add_typer(sla.app, name="sla", help="Check an SLA on latency and energy, or judge a record again.")

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
+from edge_sdk.cli.cameras import chosen_source, is_live, print_camera_status
 from edge_sdk.cli.options import IDLE_S, METER, OFFSET_S, ROOT
 from edge_sdk.cli.progress import run_progress
 from edge_sdk.errors import ConfigError
@@ -24,7 +25,11 @@ __all__ = ["frame_line", "run"]
 
 
 def run(
-    source: str = typer.Option("clip:substation", help="pairs:DIR, video:FILE or clip:NAME."),
+    source: str | None = typer.Option(
+        None, help="clip:NAME (clip:substation by default), pairs:DIR, video:FILE, file://PATH or camera:?..."
+    ),
+    rgb: str | None = typer.Option(None, help="RGB camera: v4l2:///dev/video0, csi://0, rtsp://HOST/PATH."),
+    thermal: str | None = typer.Option(None, help="Thermal camera, likewise; see edge-sdk cameras."),
     engine: str = typer.Option("substation-rgbt", help="Name of an installed bundle, or a bundle's folder."),
     device: str = typer.Option("auto", help="auto, cpu, cuda or tensorrt."),
     precision: str | None = typer.Option(None, help="int8, fp16 or fp32; default: what the bundle ships."),
@@ -34,7 +39,9 @@ def run(
     loop: int = typer.Option(1, min=0, help="Passes over the source; 0: for ever."),
     force: str | None = typer.Option(None, help="Take this route for every frame: rgb, fuse or thermal."),
     gate: list[str] | None = typer.Option(None, help="A threshold, as rgb_confidence_min=0.8"),
-    on_bad: str = typer.Option("raise", help="raise, or skip: count bad frames and go on."),
+    on_bad: str | None = typer.Option(
+        None, help="raise, or skip: count bad frames and go on. Default: raise; with live cameras skip."
+    ),
     allow_fallback: list[str] | None = typer.Option(None, help="Provider that may step in."),
     plans: Path | None = typer.Option(None, help="TensorRT plans from elsewhere; needs --trust-plan."),
     trust_plan: str | None = typer.Option(None, help="SHA-256 of their record. A plan is code."),
@@ -59,9 +66,12 @@ def run(
     from edge_sdk.report.record_file import write_record
     from edge_sdk.report.table import print_run
     from edge_sdk.runs import RunPlan, record_run
+    from edge_sdk.sources.cameras import CameraSource
 
     refuse_unwritable(frames_json, json_file, report)
     plan_options = PlanOptions(dla, plans, trust_plan, cuda_graphs, overlap_upload)
+    source = chosen_source(source, rgb, thermal)
+    on_bad = on_bad or ("skip" if is_live(source) else "raise")
     plan = RunPlan(frames=frames, pace_hz=pace_hz, on_bad=on_bad, force=force)
     with ExitStack() as stack:
         opened = stack.enter_context(edge_sdk.open_source(source, on_bad=on_bad, loop=loop))
@@ -98,6 +108,8 @@ def run(
         )
     console = Console()
     print_run(record, console)
+    if isinstance(opened, CameraSource):
+        print_camera_status(opened, console)
     if json_file is not None:
         write_record(record, json_file)
         console.print(f"Record: {json_file}", markup=False, soft_wrap=True)

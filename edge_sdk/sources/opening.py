@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from edge_sdk.clock import Clock
 from edge_sdk.errors import ConfigError
 from edge_sdk.sources.base import BaseSource, OnBad
+from edge_sdk.sources.cameras.file_device import THERMAL_SUFFIXES
+from edge_sdk.sources.cameras.pair_address import CAMERA_SCHEMES
+from edge_sdk.sources.cameras.settings import CAMERA_OPTIONS
+from edge_sdk.sources.cameras.source import CameraSource
 from edge_sdk.sources.clip import CLIP_OPTIONS, ClipSource
 from edge_sdk.sources.pairs import PAIRS_OPTIONS, PairsSource
-from edge_sdk.sources.uri import parse_uri
+from edge_sdk.sources.radiometric_jpeg import (
+    RJPEG_OPTIONS,
+    RJPEG_SUFFIXES,
+    RadiometricJpegSource,
+    is_radiometric_jpeg,
+)
+from edge_sdk.sources.uri import SourceUri, parse_uri
 from edge_sdk.sources.video import VIDEO_OPTIONS, VideoSource
 
 __all__ = ["open_source"]
 
-_SCHEMES = {"clip": CLIP_OPTIONS, "memory": (), "pairs": PAIRS_OPTIONS, "video": VIDEO_OPTIONS}
+_SCHEMES = {
+    "clip": CLIP_OPTIONS,
+    "memory": (),
+    "pairs": PAIRS_OPTIONS,
+    "video": VIDEO_OPTIONS,
+    "file": tuple(dict.fromkeys((*CAMERA_OPTIONS, *RJPEG_OPTIONS, *PAIRS_OPTIONS))),
+    **CAMERA_SCHEMES,
+}
 
 
 def open_source(
@@ -23,6 +43,10 @@ def open_source(
         clip:NAME                                a clip that comes with the package
         pairs:DIR?rgb=rgb&thermal=ir16           a folder of image files; see `PairsSource`
         video:RGB_FILE?thermal=FILE              two videos; see `VideoSource`
+        camera:?rgb=ADDRESS&thermal=ADDRESS      two cameras, or files with times; see `CameraSource`
+        v4l2:///dev/video0?width=1280&fps=30     one camera; likewise csi://0 and rtsp://HOST/PATH
+        file:///PATH                             a radiometric JPEG or a folder of them; a clip of one
+                                                 camera; a folder of pairs
 
     Arrays in memory: `source_from_arrays`.
 
@@ -37,7 +61,11 @@ def open_source(
         ConfigError: the URI or an argument cannot be met; the message names the nearest known word.
         SourceError: a file cannot be opened.
     """
+    if _scheme(uri) in CAMERA_SCHEMES:
+        return CameraSource(uri, on_bad=on_bad, loop=loop, clock=clock)
     parsed = parse_uri(uri, _SCHEMES)
+    if parsed.scheme == "file":
+        return _open_file(parsed, on_bad=on_bad, loop=loop, clock=clock)
     if parsed.scheme == "memory":
         raise ConfigError(
             f"{parsed.text!r}: arrays have no address; use source_from_arrays(rgb=..., thermal=...)"
@@ -47,3 +75,38 @@ def open_source(
     if parsed.scheme == "video":
         return VideoSource(parsed, on_bad=on_bad, loop=loop, clock=clock)
     return PairsSource(parsed, on_bad=on_bad, loop=loop, clock=clock)
+
+
+def _scheme(uri: str) -> str:
+    text = os.fspath(uri) if isinstance(uri, (str, os.PathLike)) else ""
+    return text.partition(":")[0].strip().lower() if ":" in text else ""
+
+
+def _open_file(uri: SourceUri, *, on_bad: OnBad, loop: int, clock: Clock | None) -> BaseSource:
+    """Opens what a `file://` address points at, by what it is."""
+    path = Path(uri.path)
+    if not path.exists():
+        raise ConfigError(f"{uri.text}: no file or folder {uri.path!r}")
+    if path.is_dir():
+        kinds = [entry for entry in path.iterdir() if entry.suffix.lower() in RJPEG_SUFFIXES]
+        if any(is_radiometric_jpeg(entry) for entry in kinds if entry.is_file()):
+            return RadiometricJpegSource(_narrowed(uri, RJPEG_OPTIONS), on_bad=on_bad, loop=loop, clock=clock)
+        return PairsSource(_narrowed(uri, PAIRS_OPTIONS), on_bad=on_bad, loop=loop, clock=clock)
+    if path.suffix.lower() in RJPEG_SUFFIXES:
+        return RadiometricJpegSource(_narrowed(uri, RJPEG_OPTIONS), on_bad=on_bad, loop=loop, clock=clock)
+    _narrowed(uri, CAMERA_OPTIONS)
+    text = uri.text
+    if "as" not in uri.options and path.suffix.lower() in THERMAL_SUFFIXES:
+        text += ("&" if "?" in text else "?") + "as=thermal"
+    return CameraSource(text, on_bad=on_bad, loop=loop, clock=clock)
+
+
+def _narrowed(uri: SourceUri, options: tuple[str, ...]) -> SourceUri:
+    """Refuses options that what was found does not have."""
+    for name in uri.options:
+        if name not in options:
+            raise ConfigError(
+                f"{uri.text}: option {name!r} does not go with what is there. "
+                f"Known: {', '.join(sorted(options))}"
+            )
+    return uri

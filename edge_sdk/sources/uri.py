@@ -80,7 +80,7 @@ def parse_uri(text: str, schemes: Mapping[str, Iterable[str]]) -> SourceUri:
     if path.startswith("//"):
         path = path[2:]
     path = str(user_path(path)) if path.startswith("~") else path
-    if not path and scheme != "memory":
+    if not path and scheme not in ("memory", "camera"):
         raise ConfigError(f"{text!r}: nothing stands after {scheme + ':'!r}")
     return SourceUri(text, scheme, path, _options(text, query if has_query else "", tuple(schemes[scheme])))
 
