@@ -11,7 +11,8 @@ import sys
 import typer
 from rich.console import Console
 
-from edge_sdk.cli import bench, doctor, engines, run, sla
+from edge_sdk.cli import bench, doctor, engines, replay, run, sla
+from edge_sdk.cli.live import RunCommand
 from edge_sdk.errors import EdgeSdkError
 from edge_sdk.version import VERSION
 
@@ -26,7 +27,8 @@ app = typer.Typer(
     add_completion=False,
     help="RGB+thermal inference with routing that cannot hide heat, and SLA verdicts with bounds.",
 )
-app.command("run")(run.run)
+app.command("run", cls=RunCommand)(run.run)
+app.command("replay")(replay.replay)
 app.command("doctor")(doctor.doctor)
 app.add_typer(sla.app, name="sla", help="Check a latency SLA, or judge a record again.")
 app.add_typer(engines.app, name="engines", help="List, show and verify engine bundles.")

@@ -7,12 +7,19 @@ from edge_sdk.errors import ConfigError
 from edge_sdk.sources.base import BaseSource, OnBad
 from edge_sdk.sources.clip import CLIP_OPTIONS, ClipSource
 from edge_sdk.sources.pairs import PAIRS_OPTIONS, PairsSource
+from edge_sdk.sources.recorded import MCAP_OPTIONS, RecordedSource
 from edge_sdk.sources.uri import parse_uri
 from edge_sdk.sources.video import VIDEO_OPTIONS, VideoSource
 
 __all__ = ["open_source"]
 
-_SCHEMES = {"clip": CLIP_OPTIONS, "memory": (), "pairs": PAIRS_OPTIONS, "video": VIDEO_OPTIONS}
+_SCHEMES = {
+    "clip": CLIP_OPTIONS,
+    "mcap": MCAP_OPTIONS,
+    "memory": (),
+    "pairs": PAIRS_OPTIONS,
+    "video": VIDEO_OPTIONS,
+}
 
 
 def open_source(
@@ -23,6 +30,7 @@ def open_source(
         clip:NAME                                a clip that comes with the package
         pairs:DIR?rgb=rgb&thermal=ir16           a folder of image files; see `PairsSource`
         video:RGB_FILE?thermal=FILE              two videos; see `VideoSource`
+        mcap:FILE                                a recorded run; see `RecordedSource`
 
     Arrays in memory: `source_from_arrays`.
 
@@ -44,6 +52,8 @@ def open_source(
         )
     if parsed.scheme == "clip":
         return ClipSource(parsed, on_bad=on_bad, loop=loop, clock=clock)
+    if parsed.scheme == "mcap":
+        return RecordedSource(parsed, on_bad=on_bad, loop=loop, clock=clock)
     if parsed.scheme == "video":
         return VideoSource(parsed, on_bad=on_bad, loop=loop, clock=clock)
     return PairsSource(parsed, on_bad=on_bad, loop=loop, clock=clock)
