@@ -19,6 +19,9 @@ TRAIN = [
     "onnxscript>=0.5",
     *CPU,
 ]
+SERVE = ["aiohttp>=3.10", "prometheus_client>=0.20"]
+RECORD = ["mcap>=1.2"]
+MQTT = ["paho-mqtt>=2.1"]
 TEST = [
     "pytest>=8",
     "hypothesis>=6.100",
@@ -29,6 +32,11 @@ TEST = [
     "ruff>=0.8",
     "types-PyYAML>=6",
     "build>=1.2",
+    "jsonschema>=4.20",
+    "playwright>=1.48",
+    *SERVE,
+    *RECORD,
+    *MQTT,
     *CPU,
 ]
 
@@ -46,7 +54,7 @@ setup(
     ],
     package_dir={"edge_sdk_engines": "engines"},
     package_data={
-        "edge_sdk": ["py.typed", "sources/clips/**/*"],
+        "edge_sdk": ["py.typed", "sources/clips/**/*", "live/static/*"],
         "edge_sdk_engines": ["*/bundle.toml", "*/*.onnx", "*/fp32/*.onnx", "*/*.json"],
     },
     install_requires=[
@@ -61,6 +69,9 @@ setup(
         "cpu": CPU,
         "gpu": GPU,
         "jetson": JETSON,
+        "serve": SERVE,
+        "record": RECORD,
+        "mqtt": MQTT,
         "train": TRAIN,
         "test": TEST,
     },

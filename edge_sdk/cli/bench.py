@@ -9,11 +9,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from edge_sdk.cli import bench_serve
 from edge_sdk.cli.run import refuse_unwritable
 
 __all__ = ["app"]
 
 app = typer.Typer(invoke_without_command=True)
+app.command("serve")(bench_serve.serve)
 
 
 @app.callback()

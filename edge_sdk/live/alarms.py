@@ -22,7 +22,8 @@ class AlarmRule:
     Attributes:
         classes: these classes do, with a score of `score_min` or more.
         score_min: 0 - 1.
-        rise_k: so does any part so many kelvin over its surroundings; None: none does.
+        rise_k: so does any other part so many kelvin over its surroundings; None: none does.
+        warm_by_nature: classes that no rise makes an alarm.
         max_c: so does any part this hot, in degrees Celsius; None: none does.
         frames: pairs in a row that must show it: one noisy frame is no alarm.
         clear_s: seconds without it after which the alarm is over.
@@ -31,6 +32,7 @@ class AlarmRule:
     classes: tuple[str, ...] = ("hotspot",)
     score_min: float = 0.5
     rise_k: float | None = 15.0
+    warm_by_nature: tuple[str, ...] = ("person",)
     max_c: float | None = None
     frames: int = 2
     clear_s: float = 3.0
@@ -41,7 +43,8 @@ class AlarmRule:
         kelvin = heat if heat is not None and heat.unit == "K" else None
         if kelvin and self.max_c is not None and kelvin.max - _ZERO_C_K >= self.max_c:
             return f"over {self.max_c:g} °C"
-        if kelvin and self.rise_k is not None and kelvin.delta is not None and kelvin.delta >= self.rise_k:
+        rise = kelvin.delta if kelvin and found.class_name not in self.warm_by_nature else None
+        if self.rise_k is not None and rise is not None and rise >= self.rise_k:
             return f"{self.rise_k:g} K or more over its surroundings"
         if found.class_name in self.classes and found.score >= self.score_min:
             return "found by the engine"

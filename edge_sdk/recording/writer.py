@@ -15,7 +15,10 @@ from edge_sdk.recording.layout import PAIR_SCHEMA, RUN_METADATA, TOPICS
 __all__ = ["RecordingPlan", "SegmentedFile"]
 
 _CHUNK_BYTES = 256 * 1024
-"""Messages are compressed and written in chunks of about this size: what a power cut can spoil."""
+"""Pairs are compressed and written in chunks of about this size: what a power cut can spoil."""
+
+_NEVER_BYTES = 1 << 30
+"""Chunk size for the library: a chunk ends here between pairs, so that none lies in two."""
 
 _SEGMENTS = 8
 """Files of a ring: the oldest eighth goes when the limit is reached."""
@@ -139,6 +142,8 @@ class SegmentedFile:
                 if data is not None:
                     self._writer.add_message(channel, time_ns, data, time_ns, sequence)
                     self._pending += len(data) + 64
+            if self._pending >= _CHUNK_BYTES:
+                self._writer.flush()  # type: ignore[no-untyped-call]
         except OSError as error:
             raise self._failed(error) from None
         self._look()
@@ -193,7 +198,7 @@ class SegmentedFile:
             raise DeviceError(f"{path}: cannot be written: {error.strerror or error}") from None
         self._segments.append(path)
         self._at = self._pending = self._chunks = 0
-        self._writer = self._make_writer(self._file, chunk_size=_CHUNK_BYTES)
+        self._writer = self._make_writer(self._file, chunk_size=_NEVER_BYTES)
         self._writer.start(profile="", library="edge-sdk")
         self._writer.add_metadata(RUN_METADATA, {**self._facts, "segment": str(self._number)})
         schema = self._writer.register_schema(

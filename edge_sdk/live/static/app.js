@@ -81,7 +81,7 @@ function showHead(now) {
   $("cap-thermal").textContent = (now.thermal_consulted ? "read by the network" : "screened only") + (now.stretched ? ", stretched: not registered" : "");
   $("scale-high").textContent = now.heat ? degrees(now.heat.high, now.heat.unit) : "";
   $("scale-low").textContent = now.heat ? degrees(now.heat.low, now.heat.unit) : "";
-  $("boxes").replaceChildren(...now.boxes.slice(0, 12).map((box) => {
+  $("boxes").replaceChildren(...now.boxes.slice(0, 8).map((box) => {
     const swatch = make("i", { className: "swatch" });
     swatch.style.setProperty("--mark", colorOf(box.id));
     return make("tr", {}, make("td", {}, swatch, box.class), make("td", { textContent: box.score.toFixed(2) }),

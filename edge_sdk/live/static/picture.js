@@ -130,7 +130,7 @@ export class Screens {
       context.strokeStyle = colorOf(box.id);
       context.strokeRect(x0, y0, x1 - x0, y1 - y0);
       const words = hot ? heatWords(box.heat) : `${box.class} ${box.score.toFixed(2)}`;
-      if (words) this.label(context, words, x0, y0, y1, colorOf(box.id), text, taken, [width, height]);
+      if (words) this.label(context, words, x0, y0, y1, colorOf(box.id), text, taken, [hot ? width - 64 * unit : width, height]);
     }
     if (hot && head.heat) this.cross(context, head.heat.hottest, "#ffffff", "", [width, height], unit);
     this.spots.forEach((spot, at) => this.cross(context, spot, "#7ef9ff", `${at + 1}`, [width, height], unit));
