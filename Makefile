@@ -15,7 +15,7 @@ $(BIN)/edge-sdk: setup.py pyproject.toml
 	$(PYTHON) tests/setup_venv.py $(VENV) .[cpu]
 
 $(VENV)/.test-extra: setup.py pyproject.toml
-	$(PYTHON) tests/setup_venv.py $(VENV) -e .[test]
+	$(PYTHON) tests/setup_venv.py $(VENV) --debian chromium=chromium --debian mosquitto=mosquitto -e .[test]
 	touch $@
 
 demo: $(BIN)/edge-sdk

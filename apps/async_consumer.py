@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from itertools import takewhile
 
 import edge_sdk
 from edge_sdk.errors import EdgeSdkError
@@ -59,7 +60,7 @@ class Results:
             ):
                 edge_sdk.run_source(
                     detector,
-                    (pair for pair in source if not self._ending.is_set()),
+                    takewhile(lambda pair: not self._ending.is_set(), source),
                     frames=self._frames,
                     on_bad="skip",
                     on_result=lambda pair, result: self._hand_over(result),

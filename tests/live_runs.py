@@ -13,6 +13,7 @@ from typing import Any
 from pairs import make_pair
 
 from edge_sdk.frames import FramePair
+from edge_sdk.live.alarms import AlarmRule
 from edge_sdk.live.guard import Address
 from edge_sdk.live.server import LiveServer
 from edge_sdk.live.session import LiveOptions, LiveSession
@@ -76,6 +77,7 @@ def live_page(engine: Path, folder: Path, **options: Any) -> Iterator[Live]:
         "serve": Address("127.0.0.1", 0),
         "record_on_demand": RecordingPlan(folder / "recordings", when_behind="drop"),
         "registration_file": folder / "registration.json",
+        "alarms": AlarmRule(classes=("hot",)),
         **options,
     }
     with load(str(engine), device="cpu", threads=1) as detector:

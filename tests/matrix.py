@@ -17,6 +17,9 @@ from pathlib import Path
 WANTED = ("3.10", "3.12")
 """JetPack 6 and JetPack 7."""
 
+PROGRAMS = ("--debian", "chromium=chromium", "--debian", "mosquitto=mosquitto")
+"""What tests/browser and tests/e2e/test_mqtt.py need from Debian."""
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -44,7 +47,7 @@ def main() -> int:
 def _check(python: str, version: str, whole: bool) -> int:
     venv = f".venv-{version}"
     print(f"== Python {version}", flush=True)
-    setup = [python, "tests/setup_venv.py", venv, "-e", ".[test]"]
+    setup = [python, "tests/setup_venv.py", venv, *PROGRAMS, "-e", ".[test]"]
     if status := subprocess.run(setup, check=False).returncode:
         return status
     tools = Path(venv, "bin")

@@ -1,6 +1,9 @@
 """Makes a virtual environment and installs into it, on a machine that has nothing but Python.
 
-    python3 tests/setup_venv.py VENV [pip install arguments]
+    python3 tests/setup_venv.py VENV [--debian PROGRAM=PACKAGE ...] [pip install arguments]
+
+`--debian` names programs that the tests use where they are: a missing one is installed from Debian where
+the user is root, and else said to be missing; the tests that need it then skip themselves.
 
 Standard library only, Python 3.10 and later. Mends the two things a bare Debian or Ubuntu lacks:
 the `venv` module's pip (package python3-venv), and the window libraries that the wheel of
@@ -20,6 +23,9 @@ OLDEST = (3, 10)
 
 def main(venv: Path, install: list[str]) -> None:
     """Makes the environment if need be, installs, and checks that OpenCV can be imported."""
+    while install[:1] == ["--debian"]:
+        _want_program(*install[1].split("="))
+        install = install[2:]
     if sys.version_info < OLDEST:
         sys.exit(f"Python {'.'.join(map(str, OLDEST))} or later is needed; this is {sys.version.split()[0]}")
     python = venv / "bin" / "python"
@@ -33,6 +39,24 @@ def main(venv: Path, install: list[str]) -> None:
         _run([python, "-m", "pip", "install", "--quiet", "opencv-python-headless>=4.9"])
         if not _imports(python, "cv2"):
             sys.exit(f"OpenCV cannot be imported; run: {python} -c 'import cv2'")
+
+
+def _want_program(program: str, package: str) -> None:
+    """Installs a Debian package for the tests' sake; its absence is no failure."""
+    if shutil.which(program) or Path("/usr/sbin", program).exists():
+        return
+    apt = shutil.which("apt-get")
+    if apt is None or os.geteuid() != 0:
+        print(
+            f"{program} is not here: its tests will be skipped. To run them: sudo apt-get install {package}"
+        )
+        return
+    print(f"installing {package}")
+    for step in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", package]):
+        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        if subprocess.run([apt, *step], check=False, env=quiet, stdout=subprocess.DEVNULL).returncode:
+            print(f"{package} cannot be installed: the tests that need {program} will be skipped")
+            return
 
 
 def _make(venv: Path) -> None:

@@ -17,6 +17,7 @@ import os
 import shutil
 import signal
 from datetime import datetime, timezone
+from itertools import takewhile
 from pathlib import Path
 from types import FrameType
 from typing import IO
@@ -161,7 +162,7 @@ def serve(options: argparse.Namespace) -> None:
         notify.ready(f"watching {source.uri}")
         answered = edge_sdk.run_source(
             detector,
-            (pair for pair in source if not ending),
+            takewhile(lambda pair: not ending, source),
             pace=Pace(options.pace_hz, clock),
             frames=options.frames,
             on_bad="skip",

@@ -39,7 +39,7 @@ def live_options_from(
     record_dir: Path,
     registration_file: Path,
     sla: Path | None,
-    alarm_rise_k: float,
+    alarm_rise_k: float | None,
     alarm_max_c: float | None,
     mqtt: str | None,
     mqtt_spool: Path,

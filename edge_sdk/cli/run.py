@@ -54,8 +54,10 @@ def run(
     record_dir: Path = typer.Option(Path("recordings"), help="Where the page's record button writes."),
     registration_file: Path = typer.Option(Path("registration.json"), help="Where the page saves one."),
     sla: Path | None = typer.Option(None, help="An SLA file: lamps on the page, verdicts by MQTT."),
-    alarm_rise_k: float = typer.Option(15.0, help="Alarm: a part so many kelvin over its surroundings."),
-    alarm_max_c: float | None = typer.Option(None, help="Alarm: a part this hot, degrees Celsius."),
+    alarm_rise_k: float | None = typer.Option(
+        None, help="Alarm too: a part so many kelvin over what is around."
+    ),
+    alarm_max_c: float | None = typer.Option(None, help="Alarm too: a part this hot, degrees Celsius."),
     mqtt: str | None = typer.Option(None, help="mqtt://[USER:PASSWORD@]HOST[:PORT][/TOPIC], or mqtts://"),
     mqtt_spool: Path = typer.Option(Path("edge-sdk-mqtt.db"), help="Where messages wait for the broker."),
     mqtt_every: bool = typer.Option(False, help="Publish every pair, not only findings and route changes."),

@@ -22,7 +22,8 @@ class AlarmRule:
     Attributes:
         classes: these classes do, with a score of `score_min` or more.
         score_min: 0 - 1.
-        rise_k: so does any other part so many kelvin over its surroundings; None: none does.
+        rise_k: so does any other part so many kelvin over its surroundings; None: none does. Sound parts
+            against a cold sky can stand 30 K above it: set it for scenes without sky.
         warm_by_nature: classes that no rise makes an alarm.
         max_c: so does any part this hot, in degrees Celsius; None: none does.
         frames: pairs in a row that must show it: one noisy frame is no alarm.
@@ -31,7 +32,7 @@ class AlarmRule:
 
     classes: tuple[str, ...] = ("hotspot",)
     score_min: float = 0.5
-    rise_k: float | None = 15.0
+    rise_k: float | None = None
     warm_by_nature: tuple[str, ...] = ("person",)
     max_c: float | None = None
     frames: int = 2

@@ -162,6 +162,30 @@ def test_async_consumer_drops_the_oldest_for_a_slow_consumer(
     assert keys == ["3", "4", "5"]
 
 
+def test_async_consumer_ends_an_endless_source_when_cancelled(
+    toy_fusion: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(APPS))
+    import async_consumer
+    from pairs import make_pair
+
+    from edge_sdk.sources import MemorySource
+
+    endless = MemorySource([make_pair(index) for index in range(3)], loop=0)
+    monkeypatch.setattr(async_consumer.edge_sdk, "open_source", lambda *_, **__: endless)
+
+    async def three() -> list[str]:
+        keys: list[str] = []
+        async with async_consumer.Results(str(toy_fusion), "memory:endless", device="cpu") as results:
+            async for result in results:
+                keys.append(result.key)
+                if len(keys) == 3:
+                    break
+        return keys
+
+    assert len(asyncio.run(asyncio.wait_for(three(), 60))) == 3
+
+
 def test_async_consumer_hands_errors_on(toy_fusion: Path, tmp_path: Path) -> None:
     done = run_app("async_consumer.py", "pairs:nowhere", "--engine", toy_fusion, cwd=tmp_path)
     assert done.returncode == 1

@@ -156,7 +156,7 @@ def kelvin(top_c: float, rise: float | None) -> BoxTemperatures:
 )
 def test_what_is_an_alarm(found: tuple[str, float, BoxTemperatures | None], why: str) -> None:
     name, score, heat = found
-    assert AlarmRule(max_c=90.0).why(Detection(name, score, (0, 0, 1, 1), heat)) == why
+    assert AlarmRule(max_c=90.0, rise_k=15.0).why(Detection(name, score, (0, 0, 1, 1), heat)) == why
 
 
 def test_an_alarm_needs_two_pairs_in_a_row_and_ends() -> None:
