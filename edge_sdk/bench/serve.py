@@ -7,7 +7,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable
-from itertools import cycle, islice
+from itertools import islice
 from time import perf_counter_ns
 
 from edge_sdk.bench.core import BenchReport
@@ -31,8 +31,8 @@ def run_serve(
     *,
     viewers: int = 5,
     pace_hz: float = 30.0,
-    seconds: float = 6.0,
-    repeats: int = 3,
+    seconds: float = 2.0,
+    repeats: int = 8,
     threads: int | None = None,
     device: str = "auto",
     step: Callable[[str], None] = lambda name: None,
@@ -61,71 +61,86 @@ def run_serve(
             f"machine, {repeats} turns of {seconds:g} s each"
         )
         for name, hz in (("paced", pace_hz), ("back_to_back", None)):
-            alone, watched, shown = [], [], []
-            for turn in range(repeats):
-                step(f"{name}, turn {turn + 1} of {repeats}")
-                alone.append(_turn(detector, pairs, hz, seconds, 0)[0])
-                rate, pictures = _turn(detector, pairs, hz, seconds, viewers)
-                watched.append(rate)
-                shown.append(pictures)
+            step(name)
             pace = f"camera at {hz:g} Hz" if hz else "back to back"
+            with _Stage(detector, pairs, hz, viewers) as stage:
+                for turn in range(repeats):
+                    # Alone first in one turn and second in the next: a drift of the machine falls on both.
+                    for watched in (False, True) if turn % 2 else (True, False):
+                        stage.turn(seconds, watched)
             report.add(
                 f"fps_with_viewers_over_none_{name}",
-                statistics.median(b / a for a, b in zip(alone, watched, strict=True)),
-                f"median ratio of frame rates, {pace}; {where}",
+                statistics.median(b / a for a, b in zip(stage.alone, stage.watched, strict=True)),
+                f"median ratio of the frame rates of neighbouring turns, {pace}; {where}",
             )
-            report.add(f"fps_alone_{name}", statistics.median(alone), f"nobody looks, {pace}; {where}")
-            report.add(f"fps_watched_{name}", statistics.median(watched), f"{pace}; {where}")
+            report.add(f"fps_alone_{name}", statistics.median(stage.alone), f"nobody looks, {pace}; {where}")
+            report.add(f"fps_watched_{name}", statistics.median(stage.watched), f"{pace}; {where}")
             report.add(
-                f"pictures_per_viewer_per_s_{name}", statistics.median(shown), f"shown, {pace}; {where}"
+                f"pictures_per_viewer_per_s_{name}",
+                statistics.median(stage.pictures),
+                f"sent and confirmed, {pace}; {where}",
             )
     return report
 
 
-def _turn(
-    detector: Detector, pairs: list[FramePair], hz: float | None, seconds: float, viewers: int
-) -> tuple[float, float]:
-    """Returns pairs a second, and pictures a second that a viewer got."""
-    detector.reset()
-    clock = MonotonicClock()
-    options = LiveOptions(serve=Address("127.0.0.1", 0))
-    source = MemorySource(pairs, loop=0)
-    with LiveSession(detector, source, options, pace_hz=hz) as live:
-        server = live.server
-        assert server is not None
-        crowd = None
-        try:
-            if viewers:
-                crowd = subprocess.Popen(
-                    [sys.executable, "-m", "edge_sdk.bench.serve", server.url, str(viewers)],
-                    stdin=subprocess.PIPE,
-                )
-                waiting = cycle(pairs)
-                while server.state()["page"]["viewers"] < viewers:
-                    if crowd.poll() is not None:
-                        raise RuntimeError(f"the viewers ended with status {crowd.returncode}")
-                    live.board.answered(
-                        pair := next(waiting), detector(pair)
-                    )  # all are connected before it counts
-            sent = server.state()["page"]["sent"]
-            start_ns = perf_counter_ns()
-            answered = run_source(
-                detector,
-                live.source,
-                pace=Pace(hz, clock),
-                duration_ns=round(seconds * 1e9),
-                observers=live.observers,
-            )
-            elapsed_s = (perf_counter_ns() - start_ns) / 1e9
-            pictures = (server.state()["page"]["sent"] - sent) / max(1, viewers) / elapsed_s
-        finally:
-            if crowd is not None:
-                crowd.communicate()
-    return answered / elapsed_s, pictures
+class _Stage:
+    """A page that is up all the time, and viewers that come and go between turns."""
+
+    def __init__(self, detector: Detector, pairs: list[FramePair], hz: float | None, viewers: int) -> None:
+        self._detector, self._pairs, self._hz, self._viewers = detector, pairs, hz, viewers
+        self.alone: list[float] = []
+        self.watched: list[float] = []
+        self.pictures: list[float] = []
+
+    def __enter__(self) -> _Stage:
+        self._source = MemorySource(self._pairs, loop=0)
+        options = LiveOptions(serve=Address("127.0.0.1", 0))
+        self._live = LiveSession(self._detector, self._source, options, pace_hz=self._hz)
+        assert self._live.server is not None
+        self._server = self._live.server
+        self._crowd = subprocess.Popen(
+            [sys.executable, "-m", "edge_sdk.bench.serve", self._server.url, str(self._viewers)],
+            stdin=subprocess.PIPE,
+            text=True,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._crowd.communicate()
+        self._live.close()
+
+    def turn(self, seconds: float, watched: bool) -> None:
+        """Runs for some seconds with all viewers, or with none."""
+        assert self._crowd.stdin is not None
+        self._crowd.stdin.write("look\n" if watched else "rest\n")
+        self._crowd.stdin.flush()
+        wanted = self._viewers if watched else 0
+        while (
+            self._server.state()["page"]["viewers"] != wanted
+        ):  # pairs go on, so that sockets are written to
+            if self._crowd.poll() is not None:
+                raise RuntimeError(f"the viewers ended with status {self._crowd.returncode}")
+            self._run(0.1)
+        sent = self._server.state()["page"]["sent"]
+        start_ns = perf_counter_ns()
+        answered = self._run(seconds)
+        elapsed_s = (perf_counter_ns() - start_ns) / 1e9
+        (self.watched if watched else self.alone).append(answered / elapsed_s)
+        if watched:
+            self.pictures.append((self._server.state()["page"]["sent"] - sent) / self._viewers / elapsed_s)
+
+    def _run(self, seconds: float) -> int:
+        return run_source(
+            self._detector,
+            self._live.source,
+            pace=Pace(self._hz, MonotonicClock()),
+            duration_ns=round(seconds * 1e9),
+            observers=self._live.observers,
+        )
 
 
 async def watch(url: str, viewers: int) -> None:
-    """Looks at a page with so many viewers until standard input ends."""
+    """Looks at a page with so many viewers; "look" and "rest" on standard input bring and send them away."""
     import aiohttp
 
     async def look(session: aiohttp.ClientSession) -> None:
@@ -135,9 +150,13 @@ async def watch(url: str, viewers: int) -> None:
                     await socket.send_str('{"shown": 1}')
 
     async with aiohttp.ClientSession() as session:
-        looking = [asyncio.ensure_future(look(session)) for _ in range(viewers)]
-        ended = asyncio.ensure_future(asyncio.to_thread(sys.stdin.read))
-        await asyncio.wait([ended, *looking], return_when=asyncio.FIRST_COMPLETED)
+        looking: list[asyncio.Future[None]] = []
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            for one in looking:
+                one.cancel()
+            await asyncio.gather(*looking, return_exceptions=True)
+            wanted = viewers if line.strip() == "look" else 0
+            looking = [asyncio.ensure_future(look(session)) for _ in range(wanted)]
         for one in looking:
             one.cancel()
         await asyncio.gather(*looking, return_exceptions=True)

@@ -16,8 +16,8 @@ def serve(
     source: str = typer.Option("clip:substation", help="A source that fits into memory."),
     viewers: int = typer.Option(5, min=1, help="Browsers that look at the page."),
     pace_hz: float = typer.Option(30.0, help="Of the camera; the run is measured back to back too."),
-    seconds: float = typer.Option(6.0, min=0.5, help="Length of each turn."),
-    repeats: int = typer.Option(3, min=1, help="Turns with and without viewers."),
+    seconds: float = typer.Option(2.0, min=0.1, help="Length of each turn."),
+    repeats: int = typer.Option(8, min=1, help="Turns with and without viewers."),
     threads: int | None = typer.Option(None, min=1, help="CPU threads of a graph."),
     json_file: Path | None = typer.Option(None, "--json", help="Write the figures and their conditions."),
 ) -> None:
