@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import statistics
 import subprocess
 import sys
@@ -40,7 +41,7 @@ def run_serve(
     """Measures at a camera's pace and back to back.
 
     Viewers are programs in a process of their own on the same machine: they take every picture they are
-    given and draw none. A browser on the same machine would cost more, one elsewhere nothing.
+    given, draw none, and run at low priority. A browser on this machine would cost more, one elsewhere less.
 
     Arguments:
         engine: name or folder of a bundle.
@@ -57,8 +58,8 @@ def run_serve(
     report = BenchReport()
     with load(engine, threads=threads, device=device) as detector:
         where = (
-            f"{detector.provider}, {detector.choice.threads} threads, {source}, {viewers} viewers on this "
-            f"machine, {repeats} turns of {seconds:g} s each"
+            f"{detector.provider}, {detector.choice.threads} threads, {source}, {viewers} viewers (nice 10) on "
+            f"this machine, {repeats} turns of {seconds:g} s each"
         )
         for name, hz in (("paced", pace_hz), ("back_to_back", None)):
             step(name)
@@ -80,6 +81,12 @@ def run_serve(
                 statistics.median(stage.pictures),
                 f"sent and confirmed, {pace}; {where}",
             )
+            report.add(
+                f"page_cores_{name}",
+                statistics.median(stage.page_cores),
+                f"processor time of the page's threads a second: what viewers can cost the run at most, in "
+                f"cores; {pace}; {where}",
+            )
     return report
 
 
@@ -91,6 +98,7 @@ class _Stage:
         self.alone: list[float] = []
         self.watched: list[float] = []
         self.pictures: list[float] = []
+        self.page_cores: list[float] = []
 
     def __enter__(self) -> _Stage:
         self._source = MemorySource(self._pairs, loop=0)
@@ -122,11 +130,12 @@ class _Stage:
                 raise RuntimeError(f"the viewers ended with status {self._crowd.returncode}")
             self._run(0.1)
         sent = self._server.state()["page"]["sent"]
-        start_ns = perf_counter_ns()
+        start_ns, start_cpu_s = perf_counter_ns(), self._server.cpu_s()
         answered = self._run(seconds)
         elapsed_s = (perf_counter_ns() - start_ns) / 1e9
         (self.watched if watched else self.alone).append(answered / elapsed_s)
         if watched:
+            self.page_cores.append((self._server.cpu_s() - start_cpu_s) / elapsed_s)
             self.pictures.append((self._server.state()["page"]["sent"] - sent) / self._viewers / elapsed_s)
 
     def _run(self, seconds: float) -> int:
@@ -163,4 +172,5 @@ async def watch(url: str, viewers: int) -> None:
 
 
 if __name__ == "__main__":
+    os.nice(10)
     asyncio.run(watch(sys.argv[1], int(sys.argv[2])))

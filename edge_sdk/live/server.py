@@ -12,6 +12,7 @@ import base64
 import contextlib
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -41,6 +42,12 @@ _MOST_VIEWERS = 16
 _STALE_MS = 5000.0
 _WRONG_TOKEN_S = 0.5
 _LOW_PRIORITY = 10
+_STATE_KEPT_S = 0.2
+_SWITCH_S = 0.0005
+"""How long one thread of Python may keep the run's thread waiting while the page is up; 5 ms by default.
+
+A run gives the interpreter away in every call of OpenCV and ONNX Runtime and wants it back at once.
+"""
 
 _FILES = {
     "/": ("index.html", "text/html"),
@@ -109,6 +116,7 @@ class LiveServer:
         self._files = {path: ((static / name).read_bytes(), kind) for path, (name, kind) in _FILES.items()}
         self._viewers: set[Viewer] = set()
         self._dropped = self._sent = 0
+        self._state_text, self._state_until_s = "", 0.0
         self._frame: LiveFrame | None = None
         self._ending = threading.Event()
         self._watched = threading.Event()
@@ -132,6 +140,8 @@ class LiveServer:
             target=self._make_pictures, name="edge-sdk pictures", daemon=True
         )
         self._picture_thread.start()
+        self._switch_s = sys.getswitchinterval()
+        sys.setswitchinterval(min(self._switch_s, _SWITCH_S))
 
     @property
     def url(self) -> str:
@@ -147,6 +157,20 @@ class LiveServer:
             "page": {"viewers": len(self._viewers), "dropped": self._dropped, "sent": self._sent},
         }
 
+    def cpu_s(self) -> float:
+        """Returns the processor time that the page's threads have taken, in seconds."""
+        threads = (self._server_thread, self._picture_thread)
+        clocks = [time.pthread_getcpuclockid(thread.ident) for thread in threads if thread.ident is not None]
+        return sum(time.clock_gettime(clock) for clock in clocks)
+
+    def state_text(self) -> str:
+        """Returns the message that holds the state, made a few times a second for all viewers together."""
+        now_s = time.monotonic()
+        if now_s >= self._state_until_s:
+            self._state_text = json.dumps({"state": self.state()})
+            self._state_until_s = now_s + _STATE_KEPT_S
+        return self._state_text
+
     def close(self) -> None:
         """Ends both threads and every connection. A second call does nothing."""
         if self._ending.is_set():
@@ -156,6 +180,7 @@ class LiveServer:
         self._picture_thread.join()
         self._loop.call_soon_threadsafe(self._stop.set)
         self._server_thread.join()
+        sys.setswitchinterval(self._switch_s)
 
     def __enter__(self) -> Self:
         return self
@@ -166,8 +191,7 @@ class LiveServer:
     # Pictures -------------------------------------------------------------------------------------
 
     def _make_pictures(self) -> None:
-        with contextlib.suppress(OSError, AttributeError):  # Linux knows priorities of threads
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOW_PRIORITY)
+        _step_back()
         shown = 0
         while not self._ending.is_set():
             if not self._viewers:
@@ -192,6 +216,7 @@ class LiveServer:
     # The event loop -------------------------------------------------------------------------------
 
     def _serve(self, started: Future[int]) -> None:
+        _step_back()
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_until_complete(self._run(started))
@@ -379,7 +404,7 @@ class LiveServer:
             return self._refuse(503, f"{_MOST_VIEWERS} viewers are connected already")
         socket = web.WebSocketResponse(heartbeat=10.0, max_msg_size=MOST_MESSAGE_BYTES, compress=False)
         await socket.prepare(request)
-        viewer = Viewer(socket, self.state, self._count_sent)
+        viewer = Viewer(socket, self.state_text, self._count_sent)
         self._viewers.add(viewer)
         self._watched.set()
         if self._frame is not None:
@@ -392,6 +417,12 @@ class LiveServer:
 
     def _count_sent(self) -> None:
         self._sent += 1
+
+
+def _step_back() -> None:
+    """Lets this thread run when others do not want to."""
+    with contextlib.suppress(OSError, AttributeError):  # Linux knows priorities of threads
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOW_PRIORITY)
 
 
 _LOGIN = """<!doctype html><html lang="en"><meta charset="utf-8">

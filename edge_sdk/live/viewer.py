@@ -28,7 +28,7 @@ class Viewer:
     """One browser: the newest picture it has not seen, and what it asked for."""
 
     def __init__(
-        self, socket: web.WebSocketResponse, state: Callable[[], dict[str, Any]], count: Callable[[], None]
+        self, socket: web.WebSocketResponse, state: Callable[[], str], count: Callable[[], None]
     ) -> None:
         self._socket, self._state, self._count = socket, state, count
         self._newest: LiveFrame | None = None
@@ -65,7 +65,7 @@ class Viewer:
         next_state_s = 0.0
         while True:
             if time.monotonic() >= next_state_s:
-                await self._socket.send_str(json.dumps({"state": self._state()}))
+                await self._socket.send_str(self._state())
                 next_state_s = time.monotonic() + _STATE_EVERY_S
             frame = self._newest
             if frame is not None and self._unconfirmed < _UNCONFIRMED:

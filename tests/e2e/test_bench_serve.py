@@ -25,6 +25,10 @@ def test_it_reports_both_paces_with_conditions(toy_fusion: Path, tmp_path: Path)
     for pace in ("paced", "back_to_back"):
         assert report[f"fps_alone_{pace}"] > 0
         assert report[f"fps_watched_{pace}"] > 0
+        assert 0 < report[f"page_cores_{pace}"] < 1
         assert report[f"pictures_per_viewer_per_s_{pace}"] > 0
-        assert "2 viewers on this machine" in report["conditions"][f"fps_with_viewers_over_none_{pace}"]
+        assert (
+            "2 viewers (nice 10) on this machine"
+            in report["conditions"][f"fps_with_viewers_over_none_{pace}"]
+        )
     assert report["fps_alone_paced"] < 31
