@@ -58,8 +58,8 @@ def run_serve(
     report = BenchReport()
     with load(engine, threads=threads, device=device) as detector:
         where = (
-            f"{detector.provider}, {detector.choice.threads} threads, {source}, {viewers} viewers (nice 10) on "
-            f"this machine, {repeats} turns of {seconds:g} s each"
+            f"{detector.provider}, {detector.choice.threads} threads, {source}, {viewers} viewers (nice 10) "
+            f"on this machine, {repeats} turns of {seconds:g} s each"
         )
         for name, hz in (("paced", pace_hz), ("back_to_back", None)):
             step(name)
