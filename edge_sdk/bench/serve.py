@@ -84,8 +84,8 @@ def run_serve(
             report.add(
                 f"page_cores_{name}",
                 statistics.median(stage.page_cores),
-                f"processor time of the page's threads a second: what viewers can cost the run at most, in "
-                f"cores; {pace}; {where}",
+                f"processor time of the page's threads a second, in cores; waits of the run for the "
+                f"interpreter are not in it; {pace}; {where}",
             )
     return report
 
