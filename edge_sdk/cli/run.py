@@ -48,7 +48,7 @@ def run(
     record_rgb: str = typer.Option("lossless", help="lossless, or jpeg: the detector then sees the JPEG."),
     record_limit_mib: int = typer.Option(4096, help="Most that the recording may take."),
     record_full: str = typer.Option("stop", help="At the limit: stop, or ring: remove the oldest eighth."),
-    serve: str | None = typer.Option(None, help="Live page at [HOST:PORT]; 127.0.0.1:8080 without one."),
+    serve: str | None = typer.Option(None, help="Live page at HOST:PORT; standing alone at 127.0.0.1:8080."),
     token: str | None = typer.Option(None, help="What viewers must know; made where others can connect."),
     serve_name: list[str] | None = typer.Option(None, help="A further name that browsers call this by."),
     record_dir: Path = typer.Option(Path("recordings"), help="Where the page's record button writes."),
@@ -58,7 +58,9 @@ def run(
         None, help="Alarm too: a part so many kelvin over what is around."
     ),
     alarm_max_c: float | None = typer.Option(None, help="Alarm too: a part this hot, degrees Celsius."),
-    mqtt: str | None = typer.Option(None, help="mqtt://[USER:PASSWORD@]HOST[:PORT][/TOPIC], or mqtts://"),
+    mqtt: str | None = typer.Option(
+        None, help="mqtt://USER:PASSWORD@HOST:PORT/TOPIC, or mqtts; HOST is enough."
+    ),
     mqtt_spool: Path = typer.Option(Path("edge-sdk-mqtt.db"), help="Where messages wait for the broker."),
     mqtt_every: bool = typer.Option(False, help="Publish every pair, not only findings and route changes."),
     progress: bool = typer.Option(True, help="Show a progress bar."),

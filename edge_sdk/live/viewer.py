@@ -35,6 +35,7 @@ class Viewer:
         self._spots: list[tuple[float, float]] = []
         self._unconfirmed = 0
         self._wake = asyncio.Event()
+        self._gone = False
 
     def offer(self, frame: LiveFrame) -> bool:
         """Takes a picture to be sent when this viewer can take it; True where one was dropped for it."""
@@ -51,6 +52,8 @@ class Viewer:
                 if not self._take(message.data):
                     break
         finally:
+            self._gone = True
+            self._wake.set()
             sender.cancel()
             with contextlib.suppress(asyncio.CancelledError, ConnectionError, RuntimeError):
                 await sender
@@ -63,7 +66,7 @@ class Viewer:
 
     async def _send(self) -> None:
         next_state_s = 0.0
-        while True:
+        while not self._gone:  # a cancellation alone can be lost in wait_for (Python before 3.12)
             if time.monotonic() >= next_state_s:
                 await self._socket.send_str(self._state())
                 next_state_s = time.monotonic() + _STATE_EVERY_S
