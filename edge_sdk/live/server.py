@@ -1,8 +1,9 @@
-"""Serves the live page on a thread of its own; the run never waits for it.
+"""Serves the live page on threads of its own; the run never waits for it.
 
-One thread makes pictures, a few a second and only while somebody looks, at low priority. One event loop
-talks to the viewers. A viewer confirms each picture that it has shown; who is slow gets fewer pictures,
-always the newest, and nobody else notices.
+One thread makes pictures, a few a second and only while somebody looks. One event loop talks to the
+viewers. Both run at normal priority: a thread of low priority that holds the interpreter on a busy
+machine is put aside with it, and the run would wait for both. A viewer confirms each picture that it
+has shown; who is slow gets fewer pictures, always the newest, and nobody else notices.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import asyncio
 import base64
 import contextlib
 import json
-import os
 import sys
 import threading
 import time
@@ -41,7 +41,6 @@ _MOST_BODY_BYTES = 16 * 1024
 _MOST_VIEWERS = 16
 _STALE_MS = 5000.0
 _WRONG_TOKEN_S = 0.5
-_LOW_PRIORITY = 10
 _STATE_KEPT_S = 0.2
 _SWITCH_S = 0.0005
 """How long one thread of Python may keep the run's thread waiting while the page is up; 5 ms by default.
@@ -191,7 +190,6 @@ class LiveServer:
     # Pictures -------------------------------------------------------------------------------------
 
     def _make_pictures(self) -> None:
-        _step_back()
         shown = 0
         while not self._ending.is_set():
             if not self._viewers:
@@ -216,7 +214,6 @@ class LiveServer:
     # The event loop -------------------------------------------------------------------------------
 
     def _serve(self, started: Future[int]) -> None:
-        _step_back()
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_until_complete(self._run(started))
@@ -417,12 +414,6 @@ class LiveServer:
 
     def _count_sent(self) -> None:
         self._sent += 1
-
-
-def _step_back() -> None:
-    """Lets this thread run when others do not want to."""
-    with contextlib.suppress(OSError, AttributeError):  # Linux knows priorities of threads
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOW_PRIORITY)
 
 
 _LOGIN = """<!doctype html><html lang="en"><meta charset="utf-8">
