@@ -25,6 +25,9 @@ TRAIN = [
     "onnxscript>=0.5",
     *CPU,
 ]
+SERVE = ["aiohttp>=3.10", "prometheus_client>=0.20"]
+RECORD = ["mcap>=1.2"]
+MQTT = ["paho-mqtt>=2.1"]
 TEST = [
     "pytest>=8",
     "hypothesis>=6.100",
@@ -38,6 +41,11 @@ TEST = [
     "cuda-bindings>=12.6",
     *CAMERA,
     *FLIR,
+    "jsonschema>=4.20",
+    "playwright>=1.48",
+    *SERVE,
+    *RECORD,
+    *MQTT,
     *CPU,
 ]
 
@@ -55,7 +63,7 @@ setup(
     ],
     package_dir={"edge_sdk_engines": "engines"},
     package_data={
-        "edge_sdk": ["py.typed", "sources/clips/**/*"],
+        "edge_sdk": ["py.typed", "sources/clips/**/*", "live/static/*"],
         "edge_sdk_engines": ["*/bundle.toml", "*/*.onnx", "*/fp32/*.onnx", "*/*.json"],
     },
     install_requires=[
@@ -75,6 +83,9 @@ setup(
         "nvml": NVML,
         "camera": CAMERA,
         "flir": FLIR,
+        "serve": SERVE,
+        "record": RECORD,
+        "mqtt": MQTT,
         "train": TRAIN,
         "test": TEST,
     },

@@ -1,26 +1,35 @@
-"""Live demo: watch a source, see boxes, temperatures and the route of every frame.
+"""Live demo: watch a source, see boxes, temperatures and the route of every frame, in a browser.
 
     python apps/camera_demo.py                                     the shipped clip, for ever
-    python apps/camera_demo.py 'pairs:site?thermal=ir16' --out demo.avi
+    python apps/camera_demo.py 'pairs:site?thermal=ir16'           your own frames
+    python apps/camera_demo.py --serve 0.0.0.0:8080                for other machines too; prints a token
+    python apps/camera_demo.py --window                            a window instead, where a display is
+    python apps/camera_demo.py --out demo.avi --frames 100         a video or a folder of pictures instead
 
-Shows a window where there is a display (Esc or q ends it); elsewhere, or with --out, it writes a video
-or a folder of pictures. Ctrl-C ends it at any time; what was written until then stays whole.
+Ctrl-C (in the window Esc or q) ends it at any time; what was written until then stays whole.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
+import sys
+from pathlib import Path
 from typing import Any
 
 import cv2
 
 import edge_sdk
-from edge_sdk.errors import EdgeSdkError, SourceError
+from edge_sdk.clock import MonotonicClock
+from edge_sdk.errors import EdgeSdkError
+from edge_sdk.live.guard import parse_address
+from edge_sdk.live.session import LiveOptions, LiveSession
+from edge_sdk.recording import RecordingPlan
+from edge_sdk.scheduler import Pace
+from edge_sdk.sla import load_sla
 
 TITLE = "edge-sdk (q ends)"
-UNSEEN_FRAMES = 100  # without a display a demo ends by itself
+CLIP_HZ = 10.0
 
 
 def main() -> None:
@@ -30,9 +39,17 @@ def main() -> None:
     parser.add_argument("source", nargs="?", default="clip:substation", help="any source URI")
     parser.add_argument("--engine", default="substation-rgbt", help="bundle name or folder")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or tensorrt")
-    parser.add_argument("--out", help="a folder, or a .mp4 or .avi file, instead of a window")
+    parser.add_argument("--serve", default="127.0.0.1:8080", help="HOST:PORT of the page")
+    parser.add_argument("--token", help="what viewers must know; made where other machines can connect")
+    parser.add_argument("--sla", help="an SLA file: lamps on the page")
+    parser.add_argument("--recordings", type=Path, default=Path("recordings"), help="for the record button")
+    parser.add_argument("--window", action="store_true", help="a window instead of the page")
+    parser.add_argument("--out", help="a folder, or a .mp4 or .avi file, instead of the page")
     parser.add_argument("--frames", type=int, help="end after so many frames")
     parser.add_argument("--loop", type=int, default=0, help="passes over the source; 0: for ever")
+    parser.add_argument(
+        "--pace-hz", type=float, help="frames a second; by default the clip's, or a camera's own"
+    )
     options = parser.parse_args()
     try:
         watch(options)
@@ -41,46 +58,75 @@ def main() -> None:
 
 
 def watch(options: argparse.Namespace) -> None:
+    if options.window and not open_window():
+        raise SystemExit(
+            "error: no display here, or an OpenCV without windows; leave --window out for the page"
+        )
+    sla = load_sla(options.sla) if options.sla else None
+    pace_hz = options.pace_hz or (sla.run.pace_hz if sla else None)
+    if pace_hz is None and sla is None and options.source.startswith("clip:") and not options.out:
+        pace_hz = CLIP_HZ
+    live_options = LiveOptions()
+    if not (options.window or options.out):
+        live_options = LiveOptions(
+            serve=parse_address(options.serve),
+            token=options.token,
+            sla=sla,
+            record_on_demand=RecordingPlan(options.recordings, when_behind="drop"),
+            registration_file=Path("registration.json"),
+        )
     with (
         edge_sdk.load(options.engine, device=options.device) as detector,
         edge_sdk.open_source(options.source, on_bad="skip", loop=options.loop) as source,
-        Screen(options.out) as screen,
-    ):
-        print(f"{options.source} -> {screen.where}. Ctrl-C ends.")
-        frames = options.frames or (None if screen.is_window else UNSEEN_FRAMES)
-        route, shown = None, 0
-        try:
-            for pair in source:
-                try:
-                    result = detector(pair)
-                except SourceError as error:  # neither camera usable: say so, wait for the next pair
-                    print(f"{pair.key}: {error}")
-                    continue
-                if result.route is not route:
-                    route = result.route
-                    print(f"{pair.key}: {route.value}, because {result.reason.value}: {result.detections}")
-                picture = edge_sdk.annotate(pair, result, detector.bundle.manifest.registration)
-                shown += 1
-                if not screen.show(pair.key, picture) or shown == frames:
-                    break
-        except KeyboardInterrupt:
-            pass
+        LiveSession(
+            detector, source, live_options,
+            asked_engine=options.engine, asked_device=options.device, pace_hz=pace_hz,
+        ) as live,
+        Screen(options.out, options.window) as screen,
+    ):  # fmt: skip
+        live.stop_on_signals()
+        for line in live.lines() or [f"Writing {options.out}" if options.out else "Showing a window"]:
+            print(f"{line}   (Ctrl-C ends)", flush=True)
+        route = None
+        registration = detector.bundle.manifest.registration
+
+        def follow(pair: edge_sdk.FramePair, result: edge_sdk.FrameResult) -> None:
+            nonlocal route
+            if result.route is not route:
+                route = result.route
+                print(f"{pair.key}: {route.value}, because {result.reason.value}: {result.detections}")
+            if screen.is_on and not screen.show(pair.key, edge_sdk.annotate(pair, result, registration)):
+                live.stop()
+
+        shown = edge_sdk.run_source(
+            detector,
+            live.source,
+            pace=Pace(pace_hz, MonotonicClock()),
+            frames=options.frames,
+            on_bad="skip",
+            force=live.force,
+            on_result=follow,
+            observers=live.observers,
+        )
         print(detector.stats())
         print(f"{shown} frames shown, {source.skipped_count} bad ones skipped")
+    for line in live.last_lines():
+        print(line)
 
 
 class Screen:
-    """A window where there is a display, else a file."""
+    """A window, a file, or nothing."""
 
-    def __init__(self, out: str | None) -> None:
-        self.is_window = out is None and open_window()
-        self._writer = None if self.is_window else edge_sdk.FrameWriter(out or "camera-demo.avi")
-        self.where = "a window" if self._writer is None else str(self._writer.path)
+    def __init__(self, out: str | None, window: bool) -> None:
+        self._window = window
+        self._writer = edge_sdk.FrameWriter(out) if out else None
+        self.is_on = window or self._writer is not None
 
     def show(self, key: str, picture: Any) -> bool:
         """Shows one picture; returns False when the viewer wants to end."""
         if self._writer is not None:
             self._writer.write(key, picture)
+        if not self._window:
             return True
         cv2.imshow(TITLE, cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))
         closed = cv2.waitKey(1) & 0xFF in (27, ord("q"))
@@ -90,13 +136,15 @@ class Screen:
         return self
 
     def __exit__(self, *_: object) -> None:
-        end: Callable[[], None] = self._writer.close if self._writer else cv2.destroyAllWindows
-        end()
+        if self._writer is not None:
+            self._writer.close()
+        if self._window:
+            cv2.destroyAllWindows()
 
 
 def open_window() -> bool:
     """Opens the window; False without a display, or where OpenCV was built without windows."""
-    if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return False
     try:
         cv2.namedWindow(TITLE, cv2.WINDOW_NORMAL)

@@ -27,8 +27,11 @@ _HOMES = {
     "FrameResult": "measurements",
     "FrameWriter": "report.frame_writer",
     "GateConfig": "routing",
+    "LiveOptions": "live.session",
+    "LiveSession": "live.session",
     "MemorySource": "sources",
     "Reason": "measurements",
+    "RecordingPlan": "recording",
     "Registration": "frames",
     "RgbFrame": "frames",
     "Route": "measurements",
@@ -38,6 +41,7 @@ _HOMES = {
     "check_sla": "sla_check",
     "load": "pipeline",
     "open_meter": "devices.meters",
+    "open_recording": "runs",
     "open_source": "sources",
     "run_source": "runs",
 }
@@ -52,8 +56,11 @@ __all__ = [
     "FrameResult",
     "FrameWriter",
     "GateConfig",
+    "LiveOptions",
+    "LiveSession",
     "MemorySource",
     "Reason",
+    "RecordingPlan",
     "Registration",
     "RgbFrame",
     "Route",
@@ -64,6 +71,7 @@ __all__ = [
     "check_sla",
     "load",
     "open_meter",
+    "open_recording",
     "open_source",
     "run_source",
 ]
@@ -73,13 +81,15 @@ if TYPE_CHECKING:
     from edge_sdk.devices.meters import open_meter
     from edge_sdk.errors import EdgeSdkError
     from edge_sdk.frames import FramePair, Registration, RgbFrame, ThermalFrame, ThermalUnit
+    from edge_sdk.live.session import LiveOptions, LiveSession
     from edge_sdk.measurements import FrameResult, Reason, Route
     from edge_sdk.meter.sampler import EnergyMeter
     from edge_sdk.pipeline import Detector, load
+    from edge_sdk.recording import RecordingPlan
     from edge_sdk.report.draw import annotate
     from edge_sdk.report.frame_writer import FrameWriter
     from edge_sdk.routing import GateConfig
-    from edge_sdk.runs import run_source
+    from edge_sdk.runs import open_recording, run_source
     from edge_sdk.sla_check import check_sla
     from edge_sdk.sources import MemorySource, open_source
 

@@ -27,6 +27,7 @@ from edge_sdk.routing import (
     Decision,
     GateConfig,
     Need,
+    RouterMemory,
     RouterState,
     advance,
     decide,
@@ -179,11 +180,20 @@ class Detector:
         """Returns counts and latencies since the detector was loaded or reset."""
         return self._stats.snapshot(self.choice.provider)
 
+    @property
+    def memory(self) -> RouterMemory:
+        """What the next answer depends on beside its pair and the gate: for recordings."""
+        return RouterMemory(self._state, self._stages.rgb_wh)
+
+    def resume(self, memory: RouterMemory) -> None:
+        """Takes a sequence up where another detector of the same engine and gate left it."""
+        self._state = memory.state
+        self._stages.see(memory.rgb_size_wh)
+
     def reset(self) -> None:
         """Forgets what the router remembers and all statistics: a new sequence begins."""
-        self._state = RouterState()
         self._stats = RunningStats()
-        self._stages.see(None)
+        self.resume(RouterMemory())
 
     def close(self) -> None:
         """Gives the engine and all memory back. A second call does nothing."""

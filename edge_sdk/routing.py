@@ -31,6 +31,7 @@ __all__ = [
     "GateConfig",
     "Need",
     "RgbLook",
+    "RouterMemory",
     "RouterState",
     "ThermalLook",
     "advance",
@@ -196,6 +197,19 @@ class RouterState:
     thermal_fingerprint: int | None = None
     rgb_repeats: int = 1
     thermal_repeats: int = 1
+
+
+@dataclass(frozen=True)
+class RouterMemory:
+    """Everything that one answer hands on to the next.
+
+    Attributes:
+        state: the router's.
+        rgb_size_wh: size of the last RGB frame in pixels, in which boxes stay while that camera is lost.
+    """
+
+    state: RouterState = RouterState()
+    rgb_size_wh: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ means the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, Protocol
@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.devices import machine_facts
 from edge_sdk.errors import ConfigError, FrameError, SourceError
-from edge_sdk.frames import FramePair
+from edge_sdk.frames import FramePair, RgbFrame
 from edge_sdk.machine_state.reader import MachineReader
 from edge_sdk.machine_state.watch import RunWatch
 from edge_sdk.measurements import FrameResult, Route
 from edge_sdk.meter.run_power import RunPower
 from edge_sdk.pipeline import Detector
+from edge_sdk.recording import RecordingFacts, RecordingPlan, RunRecording
 from edge_sdk.report.record import (
     NO_POWER,
     ColdStart,
@@ -39,7 +40,16 @@ from edge_sdk.sources import Source
 from edge_sdk.sources.base import ReadsInto
 from edge_sdk.version import VERSION
 
-__all__ = ["RunPlan", "record_run", "run_source"]
+__all__ = [
+    "Force",
+    "Observer",
+    "RunPlan",
+    "live_conditions",
+    "open_recording",
+    "record_run",
+    "recording_facts",
+    "run_source",
+]
 
 NOT_ON_JETSON = "Not measured on Jetson: these times hold for the machine named here alone."
 NULL_ENGINE = "The null engine ran: nothing was inferred; times are those of the harness alone."
@@ -64,11 +74,38 @@ class Recorder(Protocol):
 
 
 class Pacer(Protocol):
-    """Says when the next pair may start."""
+    """Says when the next pair may start.
+
+    Attributes:
+        late_frames, missed_turns: see `Pace`.
+    """
+
+    late_frames: int
+    missed_turns: int
 
     def wait(self) -> None:
         """Returns when the next pair is due."""
         ...
+
+
+class Observer(Protocol):
+    """Sees every pair of a run, answered or not, on the run's own thread and in its own time: be quick."""
+
+    def arrived(self, pair: FramePair) -> None:
+        """A pair came out of the source and is about to be answered."""
+        ...
+
+    def answered(self, pair: FramePair, result: FrameResult) -> None:
+        """A pair has its answer."""
+        ...
+
+    def unanswered(self, pair: FramePair | None, key: str, why: str) -> None:
+        """A pair got no answer; `pair` is None where it could not even be read."""
+        ...
+
+
+Force = Route | str | Callable[[FramePair], Route | None] | None
+"""A route for every pair, a function that names one for each pair or leaves it to the gate, or None."""
 
 
 def run_source(
@@ -81,8 +118,9 @@ def run_source(
     frames: int | None = None,
     duration_ns: int | None = None,
     on_bad: str = "raise",
-    force: Route | str | None = None,
+    force: Force = None,
     on_result: Callable[[FramePair, FrameResult], None] | None = None,
+    observers: Sequence[Observer] = (),
 ) -> int:
     """Answers pair after pair until the source, the frame count or the time is at its end.
 
@@ -94,8 +132,9 @@ def run_source(
         frames: at most so many answered pairs.
         duration_ns: no pair starts later than this after the first.
         on_bad: "raise", or "skip" to record a pair that cannot be read or answered and go on.
-        force: take this route for every pair.
+        force: take this route for every pair, or the one that a function names for each.
         on_result: called with each pair and its result; the run's clock stands still meanwhile.
+        observers: told of every pair; what they take counts as the run's own time.
 
     Returns: the number of pairs answered.
 
@@ -108,7 +147,7 @@ def run_source(
     clock = clock or MonotonicClock()
     answered = fruitless = paused_ns = 0
     first_ns: int | None = None
-    read = _reader(detector, source, keeps_pairs=on_result is not None)
+    read = _reader(detector, source, keeps_pairs=on_result is not None or bool(observers))
     while frames is None or answered < frames:
         running_ns = 0 if first_ns is None else clock.now_ns() - paused_ns - first_ns
         if duration_ns is not None and first_ns is not None and running_ns >= duration_ns:
@@ -122,19 +161,25 @@ def run_source(
                 raise
             if recorder is not None:
                 recorder.drop(error.key, str(error))
+            for observer in observers:
+                observer.unanswered(None, error.key, str(error))
             fruitless += 1
             continue
         if pair is None:
             break
         if pace is not None:
             pace.wait()
+        for observer in observers:
+            observer.arrived(pair)
         start_ns = clock.now_ns() - paused_ns
         first_ns = start_ns if first_ns is None else first_ns
         if duration_ns is not None and start_ns - first_ns >= duration_ns > 0:
             break
         try:
-            result = detector(pair, force=force)
+            result = detector(pair, force=force(pair) if callable(force) else force)
         except SourceError as error:
+            for observer in observers:
+                observer.unanswered(pair, pair.key, str(error))
             if on_bad == "raise":
                 raise
             if recorder is not None:
@@ -144,6 +189,8 @@ def run_source(
         answered, fruitless = answered + 1, 0
         if recorder is not None:
             recorder.add(result, start_ns)
+        for observer in observers:
+            observer.answered(pair, result)
         if on_result is not None:
             before_ns = clock.now_ns()
             on_result(pair, result)
@@ -160,7 +207,7 @@ class RunPlan:
         duration_s: seconds after which no pair starts, or None. With neither, the source's end is the end.
         pace_hz: pairs started a second, or None for back to back.
         on_bad: "raise" or "skip", for pairs that cannot be answered.
-        force: a route for every pair, or None.
+        force: a route for every pair, a function that names one for each, or None.
         seed: written into the record; nothing in a run is drawn at random.
     """
 
@@ -168,7 +215,7 @@ class RunPlan:
     duration_s: float | None = None
     pace_hz: float | None = None
     on_bad: str = "raise"
-    force: Route | str | None = None
+    force: Force = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -191,6 +238,8 @@ def record_run(
     on_result: Callable[[FramePair, FrameResult], None] | None = None,
     watch: RunWatch | None = None,
     power: RunPower | str = NO_POWER,
+    observers: Sequence[Observer] = (),
+    pace: Pacer | None = None,
 ) -> RunRecord:
     """Runs a detector over a source and records every frame.
 
@@ -204,6 +253,8 @@ def record_run(
         on_result: called with each pair and its result, outside all timing.
         watch: reads the machine before, during and after the run; this machine's by default.
         power: follows the run with a power meter on the same clock, or the text that says why none does.
+        observers: told of every pair, see `Observer`.
+        pace: instead of the plan's even one.
 
     Raises:
         SourceError: a pair cannot be answered, or none was.
@@ -211,7 +262,7 @@ def record_run(
     """
     clock, watch = clock or MonotonicClock(), watch or RunWatch(MachineReader())
     recorder = RunRecorder()
-    pace = Pace(plan.pace_hz, clock)
+    pace = pace or Pace(plan.pace_hz, clock)
     counted = _Counted(source)
     if isinstance(power, RunPower):
         if on_result is not None:
@@ -229,6 +280,7 @@ def record_run(
             on_bad=plan.on_bad,
             force=plan.force,
             on_result=on_result,
+            observers=observers,
         )
     if isinstance(power, RunPower):
         power.after()
@@ -312,6 +364,55 @@ def _reader(
     return partial(next, iter(source), None)
 
 
+def recording_facts(detector: Detector, source: Source, asked_device: str = "auto") -> RecordingFacts:
+    """Makes what a recording of this run must say of it, so that it can be replayed.
+
+    Arguments:
+        detector, source: of the run; both open.
+        asked_device: what the caller asked `load` for.
+    """
+    described = source.describe()
+    manifest = detector.bundle.manifest
+    return RecordingFacts(
+        engine=manifest.name,
+        engine_version=manifest.version,
+        bundle_sha256=detector.bundle.sha256,
+        precision=str(detector.choice.precision),
+        provider=detector.choice.provider,
+        device=asked_device,
+        gate={item.name: getattr(detector.gate, item.name) for item in fields(detector.gate)},
+        source=source.uri,
+        thermal_unit=str(described.get("thermal_unit") or "unknown"),
+        registration=str(described.get("registration") or "unknown"),
+        sdk_version=VERSION,
+    )
+
+
+def open_recording(
+    detector: Detector,
+    source: Source,
+    plan: RecordingPlan,
+    *,
+    asked_device: str = "auto",
+    jpeg_of: Callable[[RgbFrame], bytes | None] | None = None,
+    clock: Clock | None = None,
+) -> RunRecording:
+    """Begins to record a run: give what it returns to the run as an observer, and close it afterwards.
+
+    Arguments:
+        detector, source: of the run; both open.
+        plan: where to and how much.
+        asked_device: what the caller asked `load` for.
+        jpeg_of: see `RunRecording`; needed for `rgb="jpeg"`, from the `SeenThroughJpeg` around the source.
+        clock: that arrival times are read from.
+
+    Raises:
+        ConfigError, DeviceError: the file exists or cannot be made.
+    """
+    facts = recording_facts(detector, source, asked_device).as_json()
+    return RunRecording(plan, facts, lambda: detector.memory, jpeg_of=jpeg_of, clock=clock)
+
+
 class _Counted:
     """Passes pairs on, counts them, and remembers whether the source came to its end."""
 
@@ -350,6 +451,11 @@ def _ended_early(plan: RunPlan, source: Source, recorder: RunRecorder, exhausted
         return True
     seen = recorder.frames + recorder.dropped
     return source.length is not None and seen < source.length
+
+
+def live_conditions(detector: Detector) -> list[str]:
+    """Returns what a viewer must know before trusting live figures."""
+    return _conditions(detector, "")
 
 
 def _conditions(detector: Detector, thermal_unit: str) -> list[str]:

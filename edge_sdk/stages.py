@@ -109,6 +109,11 @@ class Stages:
         """Whether the bundle has a screening graph."""
         return SCREEN_GRAPH in self._inputs
 
+    @property
+    def rgb_wh(self) -> tuple[int, int] | None:
+        """Size of the last RGB frame, (width, height) in pixels, or None before the first."""
+        return self._rgb_wh
+
     def see(self, rgb_wh: tuple[int, int] | None) -> None:
         """Remembers the size of the last RGB frame: boxes stay in its pixels while the camera is lost."""
         self._rgb_wh = rgb_wh

@@ -18,6 +18,17 @@ from pathlib import Path
 WANTED = ("3.10", "3.12")
 """JetPack 6 and JetPack 7."""
 
+RTSP = "gir1.2-gst-rtsp-server-1.0+python3-gi+gstreamer1.0-plugins-good"
+PROGRAMS = (
+    "--debian",
+    "chromium=chromium",
+    "--debian",
+    "mosquitto=mosquitto",
+    "--debian",
+    f"/usr/lib/python3/dist-packages/gi={RTSP}",
+)
+"""What tests/browser, tests/e2e/test_mqtt.py and tests/e2e/test_rtsp.py need from Debian."""
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -51,7 +62,7 @@ def main() -> int:
 
 def _set_up(python: str, version: str) -> int:
     print(f"== environment for Python {version}", flush=True)
-    setup = [python, "tests/setup_venv.py", f".venv-{version}", "-e", ".[test]"]
+    setup = [python, "tests/setup_venv.py", f".venv-{version}", *PROGRAMS, "-e", ".[test]"]
     return subprocess.run(setup, check=False).returncode
 
 

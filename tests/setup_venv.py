@@ -1,6 +1,10 @@
 """Makes a virtual environment and installs into it, on a machine that has nothing but Python.
 
-    python3 tests/setup_venv.py VENV [--pycuda] [--tensorrt-rtx] [pip install arguments]
+    python3 tests/setup_venv.py VENV [--debian PROGRAM=PACKAGE ...] [--pycuda] [--tensorrt-rtx] [pip ...]
+
+`--debian` names programs (or files) that the tests use where they are: what is missing is installed from
+Debian (packages joined by "+") where the user is root, and else said to be missing; the tests that need it
+then skip themselves.
 
 With --pycuda, pycuda is compiled for the tests of the CUDA layer, which run on an emulated driver. Where it
 cannot be, a line says why, and those tests skip; in CI that is an error. Standard library only, Python
@@ -28,6 +32,9 @@ TENSORRT_RTX = "tensorrt-rtx-cu13>=1.7,<2"
 
 def main(venv: Path, install: list[str]) -> None:
     """Makes the environment if need be, installs, and checks that OpenCV can be imported."""
+    while install[:1] == ["--debian"]:
+        _want_program(*install[1].split("="))
+        install = install[2:]
     with_pycuda, with_rtx = "--pycuda" in install, "--tensorrt-rtx" in install
     install = [argument for argument in install if argument not in ("--pycuda", "--tensorrt-rtx")]
     if sys.version_info < OLDEST:
@@ -53,6 +60,26 @@ def main(venv: Path, install: list[str]) -> None:
             if os.environ.get("CI"):
                 sys.exit(f"in CI the tests of the CUDA layer must run: {reason}")
             print(f"the tests of the CUDA layer will skip: {reason}")
+
+
+def _want_program(program: str, package: str) -> None:
+    """Installs a Debian package for the tests' sake; its absence is no failure."""
+    if shutil.which(program) or Path("/usr/sbin", program).exists():  # or the path of any file
+        return
+    packages = package.split("+")
+    apt = shutil.which("apt-get")
+    if apt is None or os.geteuid() != 0:
+        print(
+            f"{program} is not here: its tests will be skipped. To run them: sudo apt-get install "
+            f"{' '.join(packages)}"
+        )
+        return
+    print(f"installing {' '.join(packages)}")
+    for step in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *packages]):
+        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        if subprocess.run([apt, *step], check=False, env=quiet, stdout=subprocess.DEVNULL).returncode:
+            print(f"{' '.join(packages)} cannot be installed: the tests that need {program} will be skipped")
+            return
 
 
 def _make(venv: Path) -> None:

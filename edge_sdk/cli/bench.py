@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from edge_sdk.cli import bench_serve
 from edge_sdk.cli.bench_buffers import buffers
 from edge_sdk.cli.run import refuse_unwritable
 
@@ -16,6 +17,7 @@ __all__ = ["app"]
 
 app = typer.Typer(invoke_without_command=True)
 app.command("buffers")(buffers)
+app.command("serve")(bench_serve.serve)
 
 
 @app.callback()

@@ -11,7 +11,8 @@ import sys
 import typer
 from rich.console import Console
 
-from edge_sdk.cli import bench, cameras, compare, doctor, engines, machine, power, run, sla
+from edge_sdk.cli import bench, cameras, compare, doctor, engines, machine, power, replay, run, sla
+from edge_sdk.cli.live import RunCommand
 from edge_sdk.errors import EdgeSdkError, OpenCvMissingError
 from edge_sdk.version import VERSION
 
@@ -26,7 +27,8 @@ app = typer.Typer(
     add_completion=False,
     help="RGB+thermal inference with routing that cannot hide heat, and SLA verdicts with bounds.",
 )
-app.command("run")(run.run)
+app.command("run", cls=RunCommand)(run.run)
+app.command("replay")(replay.replay)
 app.command("doctor")(doctor.doctor)
 app.command("cameras")(cameras.cameras)
 app.command("compare", cls=sla.UndecidedIsNotUsage)(compare.compare)

@@ -77,6 +77,11 @@ class RunPower:
         self._pauses = array("q")
         self._unix_minus_clock_s = 0.0
 
+    @property
+    def meter(self) -> EnergyMeter | None:
+        """The meter that samples while the run goes on; None where a file is read afterwards."""
+        return self._source if isinstance(self._source, EnergyMeter) else None
+
     def before(self) -> None:
         """Begins sampling and measures idle; takes `idle_s` and the time that the sensor needs to settle."""
         if isinstance(self._source, EnergyMeter):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -175,18 +176,25 @@ class EnergyMeter:
         rails = tuple(rail for rail in self.facts.rails if rail.in_total)
         if not rails:
             raise MeterError(f"no total: {self.facts.note or 'the rails that add up are not known'}")
-        return window_energy(self.trace(), rails, start_ns, end_ns, slow_ns=SLOW_READ_NS)
+        return window_energy(self.trace(start_ns), rails, start_ns, end_ns, slow_ns=SLOW_READ_NS)
 
-    def trace(self) -> PowerTrace:
-        """Returns all samples kept so far. Copies: yes."""
+    def trace(self, since_ns: int = 0) -> PowerTrace:
+        """Returns the samples kept so far. Copies: yes.
+
+        Arguments:
+            since_ns: leave out what is older, but for the two samples before it.
+        """
         with self._lock:
+            first = max(0, bisect_left(self._times, since_ns) - 2)
             joules = (
-                {label: _floats(column) for label, column in self._joules.items()} if self._counts else {}
+                {label: _floats(column[first:]) for label, column in self._joules.items()}
+                if self._counts
+                else {}
             )
             return PowerTrace(
-                times_ns=np.array(self._times, dtype=np.int64),
-                read_ns=np.array(self._read_ns, dtype=np.int64),
-                watts={label: _floats(column) for label, column in self._watts.items()},
+                times_ns=np.array(self._times[first:], dtype=np.int64),
+                read_ns=np.array(self._read_ns[first:], dtype=np.int64),
+                watts={label: _floats(column[first:]) for label, column in self._watts.items()},
                 joules=joules,
             )
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +12,7 @@ from edge_sdk.measurements import FrameResult, Route
 from edge_sdk.report.frame_writer import FrameWriter
 from edge_sdk.report.labelling import Box, place_labels
 from edge_sdk.report.lettering import Color, elide, put_text, text_width_px
+from edge_sdk.report.thermal_view import Span, display_span, lay_on_rgb, level_of
 
 __all__ = ["FrameWriter", "annotate"]
 
@@ -44,16 +43,8 @@ _ROUTE_COLORS: dict[Route, Color] = {
     Route.THERMAL: (230, 159, 0),
 }
 
-_LOW_PERCENTILE, _HIGH_PERCENTILE = 1.0, 99.95
-"""The display's range; a hot spot of a few pixels must not be cut off at the top."""
-
-_LEAST_SPAN = {ThermalUnit.CENTIKELVIN: 300, ThermalUnit.COUNTS: 32}
-"""The least range of the display in counts, so that an even scene does not show as noise."""
-
 _ZERO_C_IN_CENTIKELVIN = 27315
 _ZERO_C_IN_KELVIN = 273.15
-
-_HALF_PIXEL = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1.0]])
 
 
 def annotate(
@@ -93,7 +84,7 @@ def annotate(
 
     if pair.thermal is not None:
         matrix = registration.matrix_for(frame_wh, pair.thermal.size_wh) if registration else None
-        span = _draw_thermal(pair.thermal, right, to_half, matrix, frame_wh)
+        span = _draw_thermal(pair.thermal, right, matrix, frame_wh)
         _draw_scale(halves[:, 2 * half_wh[0] + _GAP_PX :], span, pair.thermal.unit)
         heat = [_heat_text(found.temperatures) for found in result.detections]
         hidden = max(hidden, _draw_boxes(right, boxes, heat, result.detections.class_ids))
@@ -110,14 +101,6 @@ def _thermal_use(result: FrameResult) -> str:
         return ""
     looked_at = result.signals.hot_delta_k is not None
     return " - screened for heat, not fused" if looked_at else " - not used by the network"
-
-
-@dataclass(frozen=True)
-class _Span:
-    """The range of counts that the colours cover."""
-
-    low: float
-    high: float
 
 
 def _frame_size(pair: FramePair, registration: Registration | None) -> tuple[int, int]:
@@ -142,33 +125,15 @@ def _draw_rgb(pair: FramePair, out: NDArray[np.uint8], half_wh: tuple[int, int])
 def _draw_thermal(
     frame: ThermalFrame,
     out: NDArray[np.uint8],
-    to_half: NDArray[np.float64],
     matrix: NDArray[np.float64] | None,
     frame_wh: tuple[int, int],
-) -> _Span:
-    if matrix is None:
-        width, height = frame.size_wh
-        matrix = np.diag([frame_wh[0] / width, frame_wh[1] / height, 1.0])
-    centred = np.linalg.inv(_HALF_PIXEL) @ to_half @ matrix @ _HALF_PIXEL
-    size_wh = (out.shape[1], out.shape[0])
-    span = _display_span(frame)
-    raw = cv2.warpPerspective(
-        frame.image.astype(np.float32), centred, size_wh, borderMode=cv2.BORDER_REPLICATE
-    )
-    seen = cv2.warpPerspective(
-        np.ones(frame.image.shape, np.uint8), centred, size_wh, flags=cv2.INTER_NEAREST
-    )
-    level = np.clip((raw - span.low) * (255 / (span.high - span.low)), 0, 255).astype(np.uint8)
-    colored = _colored(level)
+) -> Span:
+    span = display_span(frame)
+    raw, seen = lay_on_rgb(frame, matrix, frame_wh, (out.shape[1], out.shape[0]))
+    colored = _colored(level_of(raw, span))
     colored[seen == 0] = _NOTHING
     out[:] = colored
     return span
-
-
-def _display_span(frame: ThermalFrame) -> _Span:
-    low, high = (float(v) for v in np.percentile(frame.image, (_LOW_PERCENTILE, _HIGH_PERCENTILE)))
-    lacking = max(0.0, _LEAST_SPAN[frame.unit] - (high - low)) / 2
-    return _Span(low - lacking, high + lacking)
 
 
 def _colored(level: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -177,7 +142,7 @@ def _colored(level: NDArray[np.uint8]) -> NDArray[np.uint8]:
     )
 
 
-def _draw_scale(out: NDArray[np.uint8], span: _Span, unit: ThermalUnit) -> None:
+def _draw_scale(out: NDArray[np.uint8], span: Span, unit: ThermalUnit) -> None:
     """Draws the colours and what they stand for, in the strip at the right."""
     top, bottom, left, right = 44, out.shape[0] - 24, 12, 28
     ramp = np.linspace(255, 0, bottom - top).astype(np.uint8)[:, None]

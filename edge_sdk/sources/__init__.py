@@ -6,6 +6,7 @@ from edge_sdk.sources.labels import FrameLabels, GroundTruth, load_labels
 from edge_sdk.sources.memory import MemorySource, source_from_arrays
 from edge_sdk.sources.opening import open_source
 from edge_sdk.sources.pairs import PairsSource
+from edge_sdk.sources.recorded import RecordedSource
 from edge_sdk.sources.video import VideoSource
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "GroundTruth",
     "MemorySource",
     "PairsSource",
+    "RecordedSource",
     "SkippedFrame",
     "Source",
     "VideoSource",

@@ -20,6 +20,7 @@ from edge_sdk.sources.radiometric_jpeg import (
     RadiometricJpegSource,
     is_radiometric_jpeg,
 )
+from edge_sdk.sources.recorded import MCAP_OPTIONS, RecordedSource
 from edge_sdk.sources.uri import SourceUri, parse_uri
 from edge_sdk.sources.video import VIDEO_OPTIONS, VideoSource
 
@@ -27,6 +28,7 @@ __all__ = ["open_source"]
 
 _SCHEMES = {
     "clip": CLIP_OPTIONS,
+    "mcap": MCAP_OPTIONS,
     "memory": (),
     "pairs": PAIRS_OPTIONS,
     "video": VIDEO_OPTIONS,
@@ -43,6 +45,7 @@ def open_source(
         clip:NAME                                a clip that comes with the package
         pairs:DIR?rgb=rgb&thermal=ir16           a folder of image files; see `PairsSource`
         video:RGB_FILE?thermal=FILE              two videos; see `VideoSource`
+        mcap:FILE                                a recorded run; see `RecordedSource`
         camera:?rgb=ADDRESS&thermal=ADDRESS      two cameras, or files with times; see `CameraSource`
         v4l2:///dev/video0?width=1280&fps=30     one camera; likewise csi://0 and rtsp://HOST/PATH
         file:///PATH                             a radiometric JPEG or a folder of them; a clip of one
@@ -72,6 +75,8 @@ def open_source(
         )
     if parsed.scheme == "clip":
         return ClipSource(parsed, on_bad=on_bad, loop=loop, clock=clock)
+    if parsed.scheme == "mcap":
+        return RecordedSource(parsed, on_bad=on_bad, loop=loop, clock=clock)
     if parsed.scheme == "video":
         return VideoSource(parsed, on_bad=on_bad, loop=loop, clock=clock)
     return PairsSource(parsed, on_bad=on_bad, loop=loop, clock=clock)

@@ -23,6 +23,9 @@ from frames_on_disk import (
 from edge_sdk.clock import FakeClock
 from edge_sdk.errors import ConfigError, FrameError, ShapeError, SourceError, StateError
 from edge_sdk.frames import FramePair, RgbFrame, ThermalFrame, ThermalUnit
+from edge_sdk.recording.layout import pair_to_json
+from edge_sdk.recording.writer import SegmentedFile
+from edge_sdk.routing import RouterMemory
 from edge_sdk.sources import ClipSource, MemorySource, Source, open_source, source_from_arrays
 from edge_sdk.sources.base import BaseSource
 from edge_sdk.sources.targets import FrameTargets
@@ -88,7 +91,23 @@ def open_memory(folder: Path, bad: bool, **options: Any) -> BaseSource:
     return MemorySource(pairs, **options)
 
 
-CAN_BE_BAD: list[Opener] = [open_pairs, open_clip, open_ffv1, open_numpy, open_tiff, open_arrays]
+def open_mcap(folder: Path, bad: bool, **options: Any) -> BaseSource:
+    """Bad: one pair's entry lacks its picture."""
+    file = SegmentedFile(folder / "run.mcap", {"version": "1"}, limit_bytes=1 << 24, ring=False)
+    unit = ThermalUnit.CENTIKELVIN
+    for index in range(COUNT):
+        rgb, thermal = rgb_image(index), thermal_image(index)
+        pair = FramePair(str(index), RgbFrame(rgb), ThermalFrame(thermal, unit))
+        entry = pair_to_json(pair, index, RouterMemory(), None, "", jpeg=False, seen=True)
+        lost = bad and index == 1
+        file.write(
+            index, index, None if lost else rgb.tobytes(), thermal.tobytes(), json.dumps(entry).encode()
+        )
+    file.close()
+    return open_source(f"mcap:{folder}/run.mcap", **options)
+
+
+CAN_BE_BAD: list[Opener] = [open_pairs, open_clip, open_ffv1, open_numpy, open_tiff, open_arrays, open_mcap]
 
 
 def name_of(opener: Opener) -> str:

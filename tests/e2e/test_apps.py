@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import cv2
@@ -93,8 +97,9 @@ def test_inspect_folder_claims_no_degrees_from_counts(site: Path, toy_fusion: Pa
 def test_camera_demo_writes_a_video_without_a_display(site: Path, toy_fusion: Path, tmp_path: Path) -> None:
     uri = f"pairs:{site}?thermal=ir16"
     done = run_app(
-        "camera_demo.py", uri, "--engine", toy_fusion, "--device", "cpu", "--frames", 8, cwd=tmp_path
-    )
+        "camera_demo.py", uri, "--engine", toy_fusion, "--device", "cpu", "--frames", 8,
+        "--out", "camera-demo.avi", cwd=tmp_path,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "camera-demo.avi" in done.stdout
     assert "because" in done.stdout
@@ -102,6 +107,89 @@ def test_camera_demo_writes_a_video_without_a_display(site: Path, toy_fusion: Pa
     video = cv2.VideoCapture(str(tmp_path / "camera-demo.avi"))
     assert video.get(cv2.CAP_PROP_FRAME_COUNT) == 8
     video.release()
+
+
+def test_camera_demo_serves_its_page(site: Path, toy_fusion: Path, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-u",
+        "-W",
+        "error",
+        str(APPS / "camera_demo.py"),
+        f"pairs:{site}?thermal=ir16",
+    ]
+    command += ["--engine", str(toy_fusion), "--device", "cpu", "--serve", "127.0.0.1:0", "--pace-hz", "20"]
+    environment = {**os.environ, "PYTHONPATH": str(APPS.parent)}
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        url = program.stdout.readline().split()[2]
+        with urllib.request.urlopen(f"{url}api/state", timeout=30) as answer:
+            assert json.load(answer)["facts"]["engine"].startswith("toy-fusion")
+        program.send_signal(signal.SIGINT)
+        rest = program.communicate(timeout=60)[0]
+    assert program.returncode == 0, rest
+    assert "frames shown" in rest
+
+
+def test_async_consumer_leaves_the_event_loop_free(site: Path, toy_fusion: Path, tmp_path: Path) -> None:
+    uri = f"pairs:{site}?thermal=ir16"
+    done = run_app("async_consumer.py", uri, "--engine", toy_fusion, "--device", "cpu", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.splitlines()[-1]
+    seen, dropped = (int(number) for number in re.findall(r"(\d+) (?:results seen|dropped)", last))
+    assert seen + dropped == FRAMES - 1
+    assert seen >= 1
+    assert "because" in done.stdout
+    assert "event loop free: True" in last
+
+
+def test_async_consumer_drops_the_oldest_for_a_slow_consumer(
+    site: Path, toy_fusion: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(APPS))
+    import async_consumer
+
+    async def slow() -> tuple[list[str], int]:
+        uri = f"pairs:{site}?thermal=ir16"
+        async with async_consumer.Results(str(toy_fusion), uri, device="cpu") as results:
+            await asyncio.to_thread(results._thread.join)  # everything was answered before anybody looked
+            return [result.key async for result in results], results.dropped
+
+    keys, dropped = asyncio.run(slow())
+    assert dropped == FRAMES - 1 - len(keys) + 0
+    assert keys == ["3", "4", "5"]
+
+
+def test_async_consumer_ends_an_endless_source_when_cancelled(
+    toy_fusion: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(APPS))
+    import async_consumer
+    from pairs import make_pair
+
+    from edge_sdk.sources import MemorySource
+
+    endless = MemorySource([make_pair(index) for index in range(3)], loop=0)
+    monkeypatch.setattr(async_consumer.edge_sdk, "open_source", lambda *_, **__: endless)
+
+    async def three() -> list[str]:
+        keys: list[str] = []
+        async with async_consumer.Results(str(toy_fusion), "memory:endless", device="cpu") as results:
+            async for result in results:
+                keys.append(result.key)
+                if len(keys) == 3:
+                    break
+        return keys
+
+    assert len(asyncio.run(asyncio.wait_for(three(), 60))) == 3
+
+
+def test_async_consumer_hands_errors_on(toy_fusion: Path, tmp_path: Path) -> None:
+    done = run_app("async_consumer.py", "pairs:nowhere", "--engine", toy_fusion, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
 
 
 def test_sla_validate_ends_with_the_verdict(site: Path, toy_fusion: Path, tmp_path: Path) -> None:

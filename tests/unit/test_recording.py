@@ -1,192 +1,353 @@
-"""Recordings of power: what each kind of file gives, what is dropped and why, and that it is a replay."""
+"""Recordings: exact, bounded, whole up to the last second whatever happens to the file."""
 
 from __future__ import annotations
 
-import json
+import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from test_tegrastats_line import JP4, JP5_AGX_ROOT, JP6_NANO, JP7_THOR
+from pairs import make_day, make_pair
 
-from edge_sdk.clock import FakeClock
-from edge_sdk.errors import MeterError
-from edge_sdk.meter.recording import Recording, load_recording, log_json, replay_json
-from edge_sdk.meter.replay import ReplayMeter
-from edge_sdk.power import MeterFacts, PowerTrace, RailFacts
+from edge_sdk.errors import ConfigError, DeviceError, FrameError, SourceError
+from edge_sdk.frames import FramePair
+from edge_sdk.pipeline import Detector, load
+from edge_sdk.recording import Recording, RecordingPlan, RunRecording, SeenThroughJpeg
+from edge_sdk.recording.layout import RecordedPair
+from edge_sdk.recording.writer import SegmentedFile
+from edge_sdk.routing import RouterMemory
+from edge_sdk.runs import open_recording, run_source
+from edge_sdk.sources import MemorySource, open_source
 
-S = 1_000_000_000
-
-
-def written(folder: Path, text: str, name: str = "power.log") -> Path:
-    path = folder / name
-    path.write_text(text)
-    return path
+MIB = 1024 * 1024
 
 
-def nano_line(second: int, milliwatts: int) -> str:
-    return f"04-18-2025 20:06:{second:02d} RAM 2881/7620MB VDD_IN {milliwatts}mW/4823mW VDD_SOC 1400mW/1447mW"
+@pytest.fixture
+def detector(toy_fusion: Path) -> Iterator[Detector]:
+    with load(str(toy_fusion), device="cpu", threads=1) as detector:
+        yield detector
 
 
-def figures(path: Path, **options: Any) -> dict[str, Any]:
-    return replay_json(load_recording(path, **options))
-
-
-def test_a_tegrastats_log_gives_means_energy_and_what_was_dropped(tmp_path: Path) -> None:
-    lines = [nano_line(second, 5000) for second in range(0, 12)]
-    lines[4] = "RAM 2881/7620MB (lfb 3x2MB)"
-    lines[7] = "Broken pipe"
-    lines.append("04-18-2025 20:06:12 RAM 2881/7620MB VDD_IN 5")
-    found = figures(written(tmp_path, "\n".join(lines)))
-    assert found["samples"] == 10
-    assert found["dropped"] == [
-        {"line": 5, "why": "no power rail in it"},
-        {"line": 8, "why": "not a line of tegrastats"},
-        {"line": 13, "why": "cut off: digits of VDD_IN may be missing"},
-    ]
-    assert found["rails"] == {"VDD_IN": {"mean_w": 5.0}, "VDD_SOC": {"mean_w": pytest.approx(1.4)}}
-    assert (found["module_mean_w"], found["module_rails"]) == (5.0, ["VDD_IN"])
-    assert found["duration_s"] == 11.0
-    assert found["energy_j"] == pytest.approx(55.0)
-    assert found["notes"][0] == "replayed from a recording: not measured in this run"
-
-
-def test_energy_of_a_log_is_corrected_for_the_sensors_lag(tmp_path: Path) -> None:
-    lines = [nano_line(second, 5000 + 100 * second) for second in range(0, 11)]
-    found = figures(written(tmp_path, "\n".join(lines)))
-    assert found["energy_uncorrected_j"] == pytest.approx(55.0)
-    assert found["energy_j"] == pytest.approx(55.0 + 0.43 * 1.0)
-
-
-def test_stamps_that_skip_or_repeat_are_taken_as_they_are(tmp_path: Path) -> None:
-    """Stamps are whole seconds: they skip one now and then, and two lines can share one."""
-    seconds = [10, 12, 12, 13, 14]
-    found = load_recording(written(tmp_path, "\n".join(nano_line(second, 5000) for second in seconds)))
-    assert (found.trace.times_ns / 1e9).tolist() == [0, 2, 2.5, 3, 4]
-
-
-def test_a_line_from_before_is_dropped(tmp_path: Path) -> None:
-    found = load_recording(
-        written(tmp_path, "\n".join(nano_line(second, 5000) for second in (10, 11, 5, 12)))
+def record(detector: Detector, path: Path, pairs: list[FramePair], **plan: Any) -> RunRecording:
+    source: Any = MemorySource(pairs)
+    seen = SeenThroughJpeg(source, 80) if plan.get("rgb") == "jpeg" else None
+    recording = open_recording(
+        detector, source, RecordingPlan(path, **plan), jpeg_of=seen.jpeg_of if seen else None
     )
-    assert found.dropped == ((3, "its time is before that of the line above"),)
-    assert len(found.trace) == 3
+    with recording:
+        run_source(detector, seen or source, on_bad="skip", observers=[recording])
+    return recording
 
 
-def test_a_log_without_stamps_takes_turns(tmp_path: Path) -> None:
-    path = written(tmp_path, "\n".join([JP4] * 5))
-    found = figures(path)
-    assert (found["duration_s"], found["module_mean_w"], found["module_rails"]) == (4.0, 2.936, ["POM_5V_IN"])
-    assert "1 s between lines, assumed: the log has no timestamps" in found["notes"]
-    assert figures(path, interval_s=0.5)["duration_s"] == 2.0
+def entries(path: Path) -> list[RecordedPair]:
+    recording = Recording(path)
+    found = [entry for entry in recording if isinstance(entry, RecordedPair)]
+    recording.close()
+    return found
 
 
-@pytest.mark.parametrize(
-    ("line", "mean_w", "rails"),
-    [
-        (JP5_AGX_ROOT, 5.611, ["VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0"]),
-        (JP6_NANO, 4.823, ["VDD_IN"]),
-        (JP7_THOR, 24.0, ["VIN"]),
-    ],
-)
-def test_totals_follow_the_board_that_the_rails_tell(
-    tmp_path: Path, line: str, mean_w: float, rails: list[str]
+def assert_same_pair(left: FramePair, right: FramePair) -> None:
+    for name in ("key", "registration", "skew_ms", "notes"):
+        assert getattr(left, name) == getattr(right, name)
+    for camera in ("rgb", "thermal"):
+        a, b = getattr(left, camera), getattr(right, camera)
+        assert (a is None) == (b is None)
+        if a is not None:
+            np.testing.assert_array_equal(a.image, b.image)
+            assert a.image.dtype == b.image.dtype
+            assert a.timestamp_ns == b.timestamp_ns
+    if left.thermal is not None and right.thermal is not None:
+        assert left.thermal.unit is right.thermal.unit
+
+
+def test_everything_comes_back_bit_for_bit(detector: Detector, tmp_path: Path) -> None:
+    pairs = make_day()
+    results = []
+    path = tmp_path / "run.mcap"
+    source = MemorySource(pairs)
+    with open_recording(detector, source, RecordingPlan(path)) as recording:
+        run_source(
+            detector,
+            source,
+            on_bad="skip",
+            observers=[recording],
+            on_result=lambda pair, result: results.append(result),
+        )
+    assert recording.state.ended == "closed"
+    assert recording.state.pairs == len(pairs)
+    assert recording.state.nbytes == path.stat().st_size
+    back = entries(path)
+    assert [entry.sequence for entry in back] == list(range(1, len(pairs) + 1))
+    arrivals = [entry.arrival_ns for entry in back]
+    assert arrivals == sorted(arrivals)
+    for pair, entry in zip(pairs, back, strict=True):
+        assert_same_pair(pair, entry.pair)
+        assert entry.seen
+    answered = [entry for entry in back if entry.result is not None]
+    assert len(answered) == len(results) < len(pairs)
+    for then, entry in zip(results, answered, strict=True):
+        now = entry.result
+        assert now is not None
+        for field in dataclasses.fields(then):
+            if field.name != "detections":
+                assert getattr(then, field.name) == getattr(now, field.name), field.name
+        for name in ("xyxy", "scores", "class_ids"):
+            np.testing.assert_array_equal(getattr(then.detections, name), getattr(now.detections, name))
+        assert then.detections.temperatures == now.detections.temperatures
+        assert then.detections.class_names == now.detections.class_names
+    assert "neither camera" in next(entry.unanswered for entry in back if entry.result is None)
+    assert back[0].memory == RouterMemory()
+    assert back[5].memory.state.hot_frames_left > 0
+
+
+def test_facts_say_what_a_replay_needs(detector: Detector, tmp_path: Path) -> None:
+    record(detector, tmp_path / "run.mcap", [make_pair(0)])
+    recording = Recording(tmp_path / "run.mcap")
+    facts = recording.facts
+    assert facts.engine == "toy-fusion"
+    assert facts.bundle_sha256 == detector.bundle.sha256
+    assert facts.gate == dataclasses.asdict(detector.gate)
+    assert facts.source == "memory:pairs"
+    assert facts.started_unix_ns > 0
+    assert recording.length == 1
+    list(recording)
+    assert recording.whole is True
+    assert recording.problem == ""
+    recording.close()
+
+
+def test_any_mcap_tool_can_list_it(detector: Detector, tmp_path: Path) -> None:
+    from mcap.reader import make_reader
+
+    record(detector, tmp_path / "run.mcap", make_day(6))
+    with (tmp_path / "run.mcap").open("rb") as file:
+        summary = make_reader(file).get_summary()
+    assert summary is not None
+    assert {channel.topic for channel in summary.channels.values()} == {"/pair", "/rgb", "/thermal"}
+    assert summary.statistics is not None
+    assert summary.statistics.message_count == 18
+    assert summary.chunk_indexes[0].compression == "zstd"
+
+
+def test_cut_at_any_byte_it_gives_its_whole_pairs(detector: Detector, tmp_path: Path) -> None:
+    pairs = [make_pair(index) for index in range(60)]
+    path = tmp_path / "run.mcap"
+    record(detector, path, pairs)
+    data = path.read_bytes()
+    positions = sorted({*range(0, len(data), max(1, len(data) // 60)), 1, 7, 8, 9, len(data) - 1})
+    counts: list[int] = []
+    refused: list[tuple[int, str]] = []
+    for at in positions:
+        cut = tmp_path / "cut.mcap"
+        cut.write_bytes(data[:at])
+        try:
+            recording = Recording(cut)
+        except SourceError as error:
+            refused.append((at, str(error)))
+            counts.append(0)
+            continue
+        found = list(recording)
+        assert all(isinstance(entry, RecordedPair) for entry in found)
+        for pair, entry in zip(pairs, found, strict=False):
+            assert isinstance(entry, RecordedPair)
+            assert_same_pair(pair, entry.pair)
+        assert recording.whole is (at >= len(data) - 8), "eight bytes of mark follow the last record"
+        assert ("cut short" in recording.problem) is not recording.whole
+        counts.append(len(found))
+        recording.close()
+    assert all(at < 4000 and str(cut) in error for at, error in refused), "facts are on disk before pairs"
+    assert counts == sorted(counts)
+    assert max(counts) == 60
+    assert len(set(counts)) > 3, "chunks are small, so that little is lost"
+
+
+def test_a_damaged_chunk_costs_its_own_pairs_alone(detector: Detector, tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    record(detector, path, [make_pair(index) for index in range(80)])
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+    recording = Recording(path)
+    found = list(recording)
+    recording.close()
+    damaged = [entry for entry in found if isinstance(entry, FrameError)]
+    good = [entry.sequence for entry in found if isinstance(entry, RecordedPair)]
+    assert len(damaged) == 1
+    assert "damaged" in str(damaged[0])
+    assert 1 in good
+    assert 80 in good
+    assert 20 < len(good) < 80
+    with open_source(f"mcap:{path}", on_bad="skip") as source:
+        assert len(list(source)) == len(good)
+        assert source.skipped_count == 1
+
+
+@pytest.mark.parametrize("text", [b"", b"not a recording at all", b"\x89MCAP0\r\n"])
+def test_another_file_is_refused(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "other.mcap"
+    path.write_bytes(text)
+    with pytest.raises(SourceError, match="not a recording, or cut off"):
+        Recording(path)
+
+
+def test_an_mcap_file_of_another_program_is_refused(tmp_path: Path) -> None:
+    from mcap.writer import Writer
+
+    with (tmp_path / "ros.mcap").open("wb") as file:
+        writer = Writer(file)
+        writer.start()
+        writer.finish()
+    with pytest.raises((ConfigError, SourceError), match=r"no recording of edge-sdk|not a recording"):
+        Recording(tmp_path / "ros.mcap")
+
+
+def test_a_recording_is_never_overwritten(detector: Detector, tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    record(detector, path, [make_pair(0)])
+    with pytest.raises(ConfigError, match="exists already and is not overwritten"):
+        record(detector, path, [make_pair(0)])
+    assert len(entries(path)) == 1
+
+
+def test_a_folder_gets_files_named_by_time(detector: Detector, tmp_path: Path) -> None:
+    first = record(detector, tmp_path / "recordings", [make_pair(0)]).state.paths[0]
+    second = record(detector, tmp_path / "recordings", [make_pair(0)]).state.paths[0]
+    assert first != second
+    assert first.parent == second.parent == tmp_path / "recordings"
+
+
+def big_pairs(count: int) -> list[FramePair]:
+    """About 0.9 MB each, which nothing compresses."""
+    from edge_sdk.frames import RgbFrame
+
+    noise = np.random.default_rng(0)
+    return [
+        dataclasses.replace(make_pair(index), rgb=RgbFrame(noise.integers(0, 255, (500, 600, 3), np.uint8)))
+        for index in range(count)
+    ]
+
+
+def test_full_it_stops_and_the_run_goes_on(detector: Detector, tmp_path: Path) -> None:
+    recording = record(detector, tmp_path / "run.mcap", big_pairs(10), limit_mib=4)
+    assert "limit of 4 MiB is reached" in recording.state.ended
+    assert (tmp_path / "run.mcap").stat().st_size <= 4 * MIB
+    assert len(entries(tmp_path / "run.mcap")) == recording.state.pairs == 4
+
+
+def test_a_ring_keeps_the_newest_within_the_limit(detector: Detector, tmp_path: Path) -> None:
+    recording = record(detector, tmp_path / "run.mcap", big_pairs(40), limit_mib=16, when_full="ring")
+    assert recording.state.ended == "closed"
+    files = sorted(tmp_path.glob("run-*.mcap"))
+    assert files == list(recording.state.paths)
+    assert sum(file.stat().st_size for file in files) <= 16 * MIB
+    back = [entry.sequence for file in files for entry in entries(file)]
+    assert back == list(range(back[0], 41))
+    assert 12 <= len(back) < 40
+    assert entries(files[-1])[0].memory != RouterMemory(), "each file can be replayed alone"
+
+
+def test_jpeg_holds_what_the_detector_saw(detector: Detector, tmp_path: Path) -> None:
+    pairs = make_day(8)
+    recording = record(detector, tmp_path / "run.mcap", pairs, rgb="jpeg")
+    assert recording.state.pairs == 8
+    back = entries(tmp_path / "run.mcap")
+    assert all(entry.seen for entry in back)
+    seen = list(SeenThroughJpeg(MemorySource(pairs), 80))
+    for then, entry in zip(seen, back, strict=True):
+        assert_same_pair(then, entry.pair)
+    first, original = back[0].pair.rgb, pairs[0].rgb
+    assert first is not None
+    assert original is not None
+    assert not np.array_equal(first.image, original.image), "JPEG is lossy"
+
+
+def test_jpeg_without_the_wrapper_admits_that_it_is_lossy(detector: Detector, tmp_path: Path) -> None:
+    source = MemorySource([make_pair(0)])
+    with open_recording(detector, source, RecordingPlan(tmp_path / "run.mcap", rgb="jpeg")) as recording:
+        run_source(detector, source, observers=[recording])
+    assert [entry.seen for entry in entries(tmp_path / "run.mcap")] == [False]
+
+
+def test_a_failing_disk_ends_the_recording_not_the_run(
+    detector: Detector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = figures(written(tmp_path, "\n".join([line] * 3)), interval_s=2.0)
-    assert found["module_mean_w"] == pytest.approx(mean_w)
-    assert found["module_rails"] == rails
+    def full(self: SegmentedFile, *_: object) -> bool:
+        raise DeviceError("run.mcap: cannot be written: No space left on device")
+
+    monkeypatch.setattr(SegmentedFile, "write", full)
+    recording = record(detector, tmp_path / "run.mcap", make_day(12))
+    assert "No space left" in recording.state.ended
+    assert "ended early" in str(recording.state)
 
 
-def test_rails_of_no_known_board_have_no_total(tmp_path: Path) -> None:
-    found = figures(written(tmp_path, "\n".join(["RAM 1/2MB VDD_ELSE 1000mW/1000mW"] * 5)))
-    assert found["rails"] == {"VDD_ELSE": {"mean_w": 1.0}}
-    assert (found["module_mean_w"], found["energy_j"]) == (None, None)
+def test_behind_it_leaves_out_and_counts_or_waits(
+    detector: Detector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import threading
 
+    gate = threading.Event()
+    write = SegmentedFile.write
 
-def test_a_rail_that_some_lines_lack(tmp_path: Path) -> None:
-    lines = [nano_line(second, 5000) for second in range(0, 30)]
-    lines[3] = "04-18-2025 20:06:03 RAM 1/2MB VDD_SOC 1400mW/1447mW"
-    found = figures(written(tmp_path, "\n".join(lines)))
-    assert found["samples"] == 30
-    assert found["energy_j"] == pytest.approx(29 * 5.0)
+    def slow(self: SegmentedFile, *arguments: Any) -> bool:
+        gate.wait()
+        return write(self, *arguments)
 
-
-def test_too_short_a_log_has_means_and_no_energy(tmp_path: Path) -> None:
-    found = figures(written(tmp_path, "\n".join([nano_line(1, 5000), nano_line(2, 6000)])))
-    assert (found["module_mean_w"], found["energy_j"]) == (5.5, None)
-    assert any("at least 2 s are needed" in note for note in found["notes"])
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (
-            "RAM 1/2MB GR3D_FREQ 0%\n",
-            "no line holds a power rail .1 lines dropped.. JetPack 5 prints rails to root",
-        ),
-        ("", "expected a header"),
-        ("hello\nworld\n", "expected a header with a column of time"),
-        ("{", "not JSON that can be read"),
-        ('{"schema": "x"}', "expected a power log or a run record, found schema 'x'"),
-        ('{"schema": "edge-sdk/run-record", "meter": null}', "made without a power meter"),
-        ('{"schema": "edge-sdk/power-log", "meter": 3}', "meter: expected an object, found 3"),
-    ],
-)
-def test_a_file_without_power_is_an_error_of_ours(tmp_path: Path, text: str, words: str) -> None:
-    with pytest.raises(MeterError, match=words):
-        load_recording(written(tmp_path, text))
-
-
-def test_a_missing_file_too(tmp_path: Path) -> None:
-    with pytest.raises(MeterError, match="cannot be read"):
-        load_recording(tmp_path / "none.log")
-
-
-RAIL = RailFacts("VDD_IN", "ina3221 1-0040/in1", True, 0.43, 0.15, 0.04, 0.08, 0.002)
-FACTS = MeterFacts("ina3221", "board", "module", (RAIL,))
-
-
-def a_log(**changes: Any) -> dict[str, Any]:
-    times = np.arange(0, 31, dtype=np.int64) * S // 10
-    trace = PowerTrace(times, np.full(31, 400_000, np.int64), {"VDD_IN": np.full(31, 6.0)})
-    return {**log_json(FACTS, trace, "2026-01-02T03:04:05+00:00"), **changes}
-
-
-def test_our_own_log_comes_back_and_says_that_it_is_replayed(tmp_path: Path) -> None:
-    recording = load_recording(written(tmp_path, json.dumps(a_log())))
-    assert recording.facts.origin == "replay"
-    found = replay_json(recording)
-    assert (found["samples"], found["module_mean_w"], found["duration_s"]) == (31, 6.0, 3.0)
-    assert found["energy_j"] == pytest.approx(18.0)
-    assert "recorded by ina3221" in found["notes"]
+    monkeypatch.setattr(SegmentedFile, "write", slow)
+    source = MemorySource([make_pair(index) for index in range(30)])
+    plan = RecordingPlan(tmp_path / "run.mcap", when_behind="drop")
+    with open_recording(detector, source, plan) as recording:
+        run_source(detector, source, observers=[recording])
+        gate.set()
+    state = recording.state
+    assert state.left_out > 0
+    assert state.pairs + state.left_out == 30
+    assert f"{state.left_out} pairs left out" in str(state)
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "words"),
+    ("wrong", "message"),
     [
-        ("times_ns", [0] * 31, "times_ns: expected ascending times"),
-        ("watts", {}, "watts: expected a column for each of VDD_IN"),
-        ("watts", {"VDD_IN": ["a"] * 31}, r"watts.VDD_IN\[0\]: expected a number or null"),
-        ("joules", {"X": []}, "expected a rail of the meter"),
-        ("count", 0, "0 entries"),
+        ({"rgb": "png"}, "rgb: expected lossless or jpeg"),
+        ({"when_full": "wrap"}, "when_full: expected stop or ring"),
+        ({"when_behind": "hope"}, "when_behind: expected wait or drop"),
+        ({"jpeg_quality": 0}, "expected 1 - 100, found 0"),
+        ({"limit_mib": 1}, "expected 4 MiB or more, found 1 MiB"),
     ],
 )
-def test_an_edited_log_is_refused(tmp_path: Path, key: str, value: Any, words: str) -> None:
-    document = a_log()
-    document["samples"][key] = value
-    with pytest.raises(MeterError, match=words):
-        load_recording(written(tmp_path, json.dumps(document)))
+def test_plans_are_checked(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        RecordingPlan(Path("x.mcap"), **wrong)
 
 
-def test_a_replay_plays_against_the_clock_and_ends() -> None:
-    trace = PowerTrace(np.array([0, 1, 2]) * S, np.zeros(3, np.int64), {"VDD_IN": np.array([1.0, 3.0, 3.0])})
-    clock = FakeClock(50 * S)
-    meter = ReplayMeter(Recording(Path("a.log"), FACTS, trace), clock)
-    assert (meter.facts.meter, meter.facts.origin) == ("replay", "replay")
-    assert meter.facts.note == "a.log, recorded by ina3221"
-    clock.advance_ns(S // 2)
-    assert meter.read().rails["VDD_IN"].w == 2.0
-    clock.advance_ns(2 * S)
-    with pytest.raises(MeterError, match=r"the recording ends after 2\.0 s"):
-        meter.read()
+def test_a_signal_that_is_no_number_survives(detector: Detector, tmp_path: Path) -> None:
+    from edge_sdk.measurements import Signals
+    from edge_sdk.recording.layout import pair_from_json, pair_to_json
+
+    result = dataclasses.replace(detector(make_pair(1)), signals=Signals(hot_delta_k=float("nan")))
+    entry = pair_to_json(make_pair(1), 0, RouterMemory(), result, "", jpeg=False, seen=True)
+    pair = make_pair(1)
+    assert pair.rgb is not None
+    assert pair.thermal is not None
+    back = pair_from_json(entry, 1, pair.rgb.image.tobytes(), pair.thermal.image.tobytes())
+    assert back.result is not None
+    assert np.isnan(back.result.signals.hot_delta_k)
+
+
+def test_what_a_camera_says_of_its_frames_comes_back() -> None:
+    from edge_sdk.frames import Calibration, FfcState
+    from edge_sdk.recording.layout import pair_from_json, pair_to_json
+
+    plain = make_pair(1)
+    assert plain.thermal is not None
+    thermal = dataclasses.replace(
+        plain.thermal, calibration=Calibration.RADIOMETRIC, ffc=FfcState.COMPLETE, sequence=42
+    )
+    alone = dataclasses.replace(plain, rgb=None, thermal=thermal, rgb_fault="covered")
+    entry = pair_to_json(alone, 0, RouterMemory(), None, "", jpeg=False, seen=True)
+    back = pair_from_json(entry, 1, None, thermal.image.tobytes()).pair
+    assert (back.rgb, back.rgb_fault, back.thermal_fault) == (None, "covered", None)
+    assert back.thermal is not None
+    for name in ("unit", "calibration", "ffc", "sequence", "timestamp_ns"):
+        assert getattr(back.thermal, name) == getattr(thermal, name)

@@ -1,0 +1,42 @@
+"""`edge-sdk bench serve`: what viewers of the live page cost the run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+__all__ = ["serve"]
+
+
+def serve(
+    engine: str = typer.Option("substation-rgbt", help="Name of an installed bundle, or a bundle's folder."),
+    source: str = typer.Option("clip:substation", help="A source that fits into memory."),
+    viewers: int = typer.Option(5, min=1, help="Browsers that look at the page."),
+    pace_hz: float = typer.Option(30.0, help="Of the camera; the run is measured back to back too."),
+    seconds: float = typer.Option(2.0, min=0.1, help="Length of each turn."),
+    repeats: int = typer.Option(8, min=1, help="Turns with and without viewers."),
+    threads: int | None = typer.Option(None, min=1, help="CPU threads of a graph."),
+    json_file: Path | None = typer.Option(None, "--json", help="Write the figures and their conditions."),
+) -> None:
+    """Measures the frame rate with viewers and without, turn by turn in one process."""
+    from edge_sdk.bench.serve import run_serve
+
+    console = Console()
+    with Console(stderr=True).status("measuring") as status:
+        report = run_serve(
+            engine,
+            source,
+            viewers=viewers,
+            pace_hz=pace_hz,
+            seconds=seconds,
+            repeats=repeats,
+            threads=threads,
+            step=lambda name: status.update(f"measuring: {name}"),
+        )
+    for name, figure in report.figures.items():
+        console.print(f"{name}: {figure:.3f}  ({report.conditions[name]})", markup=False, soft_wrap=True)
+    if json_file is not None:
+        json_file.write_text(json.dumps(report.to_json(), indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,66 @@
+"""`edge-sdk replay`: a recorded run again, and whether it answers the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from edge_sdk.cli.run import refuse_unwritable
+
+__all__ = ["replay"]
+
+_DIFFERENT = 1
+
+
+def replay(
+    file: Path = typer.Argument(..., help="A recording (.mcap)."),
+    engine: str | None = typer.Option(None, help="Another bundle than the recorded one."),
+    device: str = typer.Option("auto", help="auto, cpu, cuda or tensorrt."),
+    threads: int | None = typer.Option(None, min=1, help="CPU threads of a graph."),
+    pace: str = typer.Option("fast", help="fast: back to back; recorded: when the pairs once arrived."),
+    speed: float = typer.Option(1.0, help="With --pace recorded: so many times as fast, for a load test."),
+    loop: int = typer.Option(1, min=1, help="Passes over the recording."),
+    json_file: Path | None = typer.Option(None, "--json", help="The new run's record."),
+    comparison_file: Path | None = typer.Option(None, "--comparison", help="What was the same, as JSON."),
+) -> None:
+    """Feeds a recorded run again. Exit status 1 where routes or boxes differ that must be the same."""
+    from edge_sdk.replay import replay as run_again
+    from edge_sdk.report.record_file import write_record
+    from edge_sdk.report.table import print_run
+
+    refuse_unwritable(json_file, comparison_file)
+    done = run_again(file, engine=engine, device=device, threads=threads, pace=pace, speed=speed, loop=loop)
+    console = Console()
+    print_run(done.record, console)
+
+    def say(text: str, style: str = "") -> None:
+        console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+    found = done.comparison
+    if done.problem:
+        say(f"The recording is {done.problem}", "yellow")
+    if pace == "recorded":
+        late = done.record.run.late_frames
+        say(
+            f"At {speed:g} times the recorded pace: {late} of {found.pairs} pairs started late, "
+            f"at most {done.furthest_behind_ms:.1f} ms"
+        )
+    say(
+        f"Same as recorded: routes {found.same_routes} of {found.pairs}, "
+        f"boxes and temperatures, bit for bit, {found.same_boxes} of {found.pairs}"
+    )
+    for why in found.not_promised:
+        say(f"Not promised to be the same: {why}", "yellow")
+    for difference in found.differences:
+        say(f"  differs: {difference}")
+    if json_file is not None:
+        write_record(done.record, json_file)
+        say(f"Record: {json_file}")
+    if comparison_file is not None:
+        comparison_file.write_text(json.dumps(found.as_json(), indent=2) + "\n", encoding="utf-8")
+        say(f"Comparison: {comparison_file}")
+    if not found.same and not found.not_promised:
+        raise typer.Exit(_DIFFERENT)

@@ -1,0 +1,96 @@
+"""One browser that looks at the page, and what it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+
+from edge_sdk.live.pictures import LiveFrame
+
+__all__ = ["MOST_MESSAGE_BYTES", "Viewer"]
+
+MOST_MESSAGE_BYTES = 2 * 1024
+"""A longer message of a viewer ends its connection."""
+
+_UNCONFIRMED = 2
+"""Pictures that may be on their way to one viewer."""
+
+_STATE_EVERY_S = 0.25
+
+
+class Viewer:
+    """One browser: the newest picture it has not seen, and what it asked for."""
+
+    def __init__(
+        self, socket: web.WebSocketResponse, state: Callable[[], str], count: Callable[[], None]
+    ) -> None:
+        self._socket, self._state, self._count = socket, state, count
+        self._newest: LiveFrame | None = None
+        self._spots: list[tuple[float, float]] = []
+        self._unconfirmed = 0
+        self._wake = asyncio.Event()
+        self._gone = False
+
+    def offer(self, frame: LiveFrame) -> bool:
+        """Takes a picture to be sent when this viewer can take it; True where one was dropped for it."""
+        dropped = self._newest is not None
+        self._newest = frame
+        self._wake.set()
+        return dropped
+
+    async def serve(self) -> None:
+        """Sends until the viewer goes."""
+        sender = asyncio.ensure_future(self._send())
+        try:
+            async for message in self._socket:
+                if not self._take(message.data):
+                    break
+        finally:
+            self._gone = True
+            self._wake.set()
+            sender.cancel()
+            with contextlib.suppress(asyncio.CancelledError, ConnectionError, RuntimeError):
+                await sender
+            await self.close()
+
+    async def close(self) -> None:
+        """Says goodbye."""
+        with contextlib.suppress(ConnectionError, RuntimeError):
+            await self._socket.close()
+
+    async def _send(self) -> None:
+        next_state_s = 0.0
+        while not self._gone:  # a cancellation alone can be lost in wait_for (Python before 3.12)
+            if time.monotonic() >= next_state_s:
+                await self._socket.send_str(self._state())
+                next_state_s = time.monotonic() + _STATE_EVERY_S
+            frame = self._newest
+            if frame is not None and self._unconfirmed < _UNCONFIRMED:
+                self._newest = None
+                self._unconfirmed += 1
+                await self._socket.send_bytes(frame.message)
+                self._count()
+                if self._spots:
+                    await self._socket.send_str(json.dumps({"spots": frame.spots(self._spots)}))
+            self._wake.clear()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), max(0.01, next_state_s - time.monotonic()))
+
+    def _take(self, data: Any) -> bool:
+        """Reads what a viewer says: {"shown": n} after a picture, {"spots": [[x, y], ...]}."""
+        try:
+            said = json.loads(data)
+            if "shown" in said:
+                self._unconfirmed = max(0, self._unconfirmed - 1)
+                self._wake.set()
+            if "spots" in said:
+                self._spots = [(float(x), float(y)) for x, y in said["spots"][:4]]
+        except (ValueError, TypeError, KeyError):
+            return False
+        return True

@@ -1,0 +1,314 @@
+"""Tells an MQTT broker what a run finds, and keeps it on disk while the broker is away."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from edge_sdk.errors import ConfigError, DeviceError
+from edge_sdk.frames import FramePair
+from edge_sdk.measurements import FrameResult
+from edge_sdk.publish.messages import result_message, sla_message, status_message
+from edge_sdk.publish.spool import Spool
+from edge_sdk.report.verdict import Verdicts
+
+if TYPE_CHECKING:
+    from paho.mqtt.client import Client
+    from typing_extensions import Self
+
+__all__ = ["Broker", "MqttPublisher", "parse_broker"]
+
+_IN_FLIGHT = 50
+"""Messages on their way at one time, not yet acknowledged."""
+
+_QUEUED = 1000
+_SLA_AGAIN_S = 60.0
+_RECONNECT_S = (1, 30)
+
+
+@dataclass(frozen=True)
+class Broker:
+    """Where messages go.
+
+    Attributes:
+        host, port: of the broker.
+        tls: whether the connection is encrypted, and the broker's certificate checked.
+        user, password: or None.
+        base: the topic that all messages lie below.
+    """
+
+    host: str
+    port: int
+    tls: bool
+    user: str | None
+    password: str | None
+    base: str
+
+    def __str__(self) -> str:
+        return f"{'mqtts' if self.tls else 'mqtt'}://{self.host}:{self.port}/{self.base}"
+
+
+def parse_broker(url: str, name: str = "run") -> Broker:
+    """Reads `mqtt://[USER:PASSWORD@]HOST[:PORT][/BASE/TOPIC]`, or `mqtts://` for TLS.
+
+    Arguments:
+        url: as above.
+        name: the base topic is `edge-sdk/NAME` where the URL gives none.
+
+    Raises:
+        ConfigError: it is no such URL.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise ConfigError(f"--mqtt: {error}") from None
+    if parts.scheme not in ("mqtt", "mqtts") or not parts.hostname:
+        raise ConfigError(
+            f"--mqtt: expected mqtt://HOST[:PORT][/TOPIC] or mqtts://..., "
+            f"found scheme {parts.scheme!r}, host {parts.hostname or ''!r}"
+        )
+    if parts.query or parts.fragment:
+        raise ConfigError("--mqtt: a broker's URL has no ? and no #; write them as %3F and %23")
+    base = unquote(parts.path).strip("/") or f"edge-sdk/{name}"
+    if any(wild in base for wild in "+#\0"):
+        raise ConfigError(f"--mqtt: a topic to publish to cannot hold + or #, found {base!r}")
+    tls = parts.scheme == "mqtts"
+    return Broker(
+        parts.hostname,
+        port or (8883 if tls else 1883),
+        tls,
+        unquote(parts.username) if parts.username else None,
+        unquote(parts.password) if parts.password else None,
+        base,
+    )
+
+
+class MqttPublisher:
+    """Publishes results and SLA verdicts: an observer for `run_source` and `record_run`.
+
+    The run's thread hands results over and goes on; another thread writes them to the spool and gives
+    them to the broker from there, at least once each, in order. The broker may be away at the start and
+    at any time: nothing in a run waits for it or fails by it.
+
+    Arguments:
+        broker: where to.
+        spool: file of the messages that wait.
+        every: publish every answered pair; by default those with detections or another route than before.
+        limit: messages that wait at most.
+        client_id: that of MQTT; by default one the broker makes.
+        now_s: gives the time, seconds since 1970.
+
+    Raises:
+        ConfigError: the package `paho-mqtt` is not installed.
+        DeviceError: the spool cannot be made.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        spool: Path,
+        *,
+        every: bool = False,
+        limit: int = 100_000,
+        client_id: str = "",
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
+        try:
+            import paho.mqtt.client as paho
+            from paho.mqtt.enums import CallbackAPIVersion
+        except ImportError:
+            raise ConfigError(
+                "--mqtt needs the package paho-mqtt: pip install 'edge-sdk[mqtt]' (or pip install paho-mqtt)"
+            ) from None
+        self._broker, self._every, self._now_s = broker, every, now_s
+        self._spool = Spool(spool, limit=limit)
+        self._queue: queue.Queue[tuple[str, dict[str, Any], bool]] = queue.Queue(_QUEUED)
+        self._wake = threading.Event()
+        self._lock = threading.Lock()
+        self._on_the_way: dict[int, int] = {}
+        self._acknowledged_early: set[int] = set()
+        self._sent_to = 0
+        self._sequence = 0
+        self._route: object = None
+        self._sla: tuple[object, float] | None = None
+        self._closing = False
+        self.problem = ""
+        self.published = self.left_out = self.left_waiting = 0
+        self._client: Client = paho.Client(
+            CallbackAPIVersion.VERSION2, client_id=client_id, protocol=paho.MQTTv311
+        )
+        self._success = paho.MQTT_ERR_SUCCESS
+        if broker.user is not None:
+            self._client.username_pw_set(broker.user, broker.password)
+        if broker.tls:
+            self._client.tls_set()
+        self._client.max_inflight_messages_set(_IN_FLIGHT)
+        self._client.reconnect_delay_set(*_RECONNECT_S)
+        self._client.will_set(
+            f"{broker.base}/status", _encoded(status_message("offline", 0, now_s())), qos=1, retain=True
+        )
+        self._client.on_connect = self._connected
+        self._client.on_disconnect = self._disconnected
+        self._client.on_publish = self._acknowledged
+        self._client.connect_async(broker.host, broker.port, keepalive=30)
+        self._client.loop_start()
+        self._thread = threading.Thread(target=self._serve, name="edge-sdk mqtt", daemon=True)
+        self._thread.start()
+
+    @property
+    def lost(self) -> int:
+        """Messages thrown away: the spool was full, the disk failed, or the run was far too fast."""
+        return self._spool.lost + self.left_out
+
+    @property
+    def waiting(self) -> int:
+        """Messages that the broker has not confirmed yet."""
+        return len(self._spool) + self._queue.qsize()
+
+    def arrived(self, pair: FramePair) -> None:
+        """See `Observer.arrived`."""
+
+    def answered(self, pair: FramePair, result: FrameResult) -> None:
+        """See `Observer.answered`."""
+        if self._every or len(result.detections) or result.route is not self._route:
+            self._put("result", result_message(result, self._next(), self._now_s()))
+        self._route = result.route
+
+    def unanswered(self, pair: FramePair | None, key: str, why: str) -> None:
+        """See `Observer.unanswered`."""
+
+    def judged(self, verdicts: Verdicts, frames: int) -> None:
+        """Takes an SLA verdict; published where it differs from the last one, and once a minute.
+
+        Arguments:
+            verdicts: of the last frames.
+            frames: how many those are.
+        """
+        now_s = self._now_s()
+        state = verdicts.overall, tuple((c.clause, c.verdict) for c in verdicts.clauses)
+        if self._sla is not None and self._sla[0] == state and now_s - self._sla[1] < _SLA_AGAIN_S:
+            return
+        self._sla = state, now_s
+        self._put("sla", sla_message(verdicts, frames, self._next(), now_s), retain=True)
+
+    def close(self, drain_s: float = 2.0) -> None:
+        """Ends. What the broker does not take within `drain_s` seconds stays on disk for the next start."""
+        if self._closing:
+            return
+        self._closing = True
+        self._wake.set()
+        self._thread.join()
+        deadline_s = time.monotonic() + drain_s
+        while len(self._spool) and self._client.is_connected() and time.monotonic() < deadline_s:
+            self._send()
+            self._wake.wait(0.05)
+            self._wake.clear()
+        if self._client.is_connected():
+            gone = _encoded(status_message("offline", self._next(), self._now_s()))
+            told = self._client.publish(f"{self._broker.base}/status", gone, qos=1, retain=True)
+            with contextlib.suppress(RuntimeError, ValueError):  # it broke meanwhile: the last will says so
+                told.wait_for_publish(drain_s)
+        self._client.disconnect()
+        self._client.loop_stop()
+        self.left_waiting = len(self._spool)
+        self._spool.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _next(self) -> int:
+        with self._lock:
+            self._sequence += 1
+            return self._sequence - 1
+
+    def _put(self, topic: str, message: dict[str, Any], *, retain: bool = False) -> None:
+        try:
+            self._queue.put_nowait((f"{self._broker.base}/{topic}", message, retain))
+        except queue.Full:
+            self.left_out += 1
+        self._wake.set()
+
+    def _serve(self) -> None:
+        while True:
+            self._wake.wait(1.0)
+            self._wake.clear()
+            self._keep()
+            self._send()
+            if self._closing and self._queue.empty():
+                return
+
+    def _keep(self) -> None:
+        """Moves what the run handed over to the disk."""
+        while True:
+            try:
+                topic, message, retain = self._queue.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                self._spool.put(topic, _encoded(message), retain=retain)
+            except DeviceError as error:
+                self.problem, self.left_out = str(error), self.left_out + 1
+
+    def _send(self) -> None:
+        """Gives the broker the oldest messages, as many as may be on their way."""
+        while self._client.is_connected() and len(self._on_the_way) < _IN_FLIGHT:
+            rows = self._spool.peek(self._sent_to, _IN_FLIGHT - len(self._on_the_way))
+            if not rows:
+                return
+            for number, topic, payload, retain in rows:
+                told = self._client.publish(topic, payload, qos=1, retain=retain)
+                if told.rc != self._success:
+                    return
+                with self._lock:
+                    self._sent_to = number
+                    if told.mid in self._acknowledged_early:
+                        self._acknowledged_early.discard(told.mid)
+                    else:
+                        self._on_the_way[told.mid] = number
+                        continue
+                self._finished(number)
+
+    def _finished(self, number: int) -> None:
+        self._spool.done(number)
+        self.published += 1
+
+    def _acknowledged(self, client: Client, data: Any, mid: int, *_: Any) -> None:
+        with self._lock:
+            number = self._on_the_way.pop(mid, None)
+            if number is None:
+                self._acknowledged_early.add(mid)
+        if number is not None:
+            self._finished(number)
+        self._wake.set()
+
+    def _connected(self, client: Client, data: Any, flags: Any, reason: Any, *_: Any) -> None:
+        if reason.is_failure:
+            self.problem = f"{self._broker}: refused: {reason}"
+            return
+        self.problem = ""
+        there = _encoded(status_message("online", self._next(), self._now_s()))
+        client.publish(f"{self._broker.base}/status", there, qos=1, retain=True)
+        self._wake.set()
+
+    def _disconnected(self, client: Client, data: Any, flags: Any, reason: Any, *_: Any) -> None:
+        if not self._closing:
+            self.problem = f"{self._broker}: connection lost: {reason}"
+
+
+def _encoded(message: dict[str, Any]) -> bytes:
+    return json.dumps(message, allow_nan=False, separators=(",", ":")).encode()

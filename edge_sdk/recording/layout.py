@@ -1,0 +1,299 @@
+"""How one pair and its answer lie in a recording.
+
+Three topics. `/rgb` and `/thermal` hold the pictures, `/pair` a JSON object of everything else; the
+three messages of a pair have one sequence number and one time, and `/pair` comes last, so that a pair
+is there whole or not at all. Pictures are plain arrays (row after row, red first; thermal: 16 bits, low
+byte first) or, for RGB, a JPEG file. Numbers are written so that reading gives the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_sdk.detections import BoxTemperatures, Detections
+from edge_sdk.errors import FrameError
+from edge_sdk.frames import (
+    Calibration,
+    FfcState,
+    FramePair,
+    Registration,
+    RgbFrame,
+    ThermalFrame,
+    ThermalUnit,
+)
+from edge_sdk.measurements import FrameResult, Reason, Route, Signals
+from edge_sdk.routing import RouterMemory, RouterState
+
+__all__ = [
+    "PAIR_SCHEMA",
+    "RUN_METADATA",
+    "TOPICS",
+    "VERSION",
+    "RecordedPair",
+    "decode_jpeg",
+    "pair_from_json",
+    "pair_to_json",
+]
+
+VERSION = 1
+RUN_METADATA = "edge-sdk/run"
+TOPICS = ("/pair", "/rgb", "/thermal")
+"""In the order of their channel ids, 1 and up."""
+
+PAIR_SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "edge-sdk/recording/pair",
+    "type": "object",
+    "properties": {
+        "key": {"type": "string"},
+        "arrival_ns": {"type": "integer", "description": "since the recording began, monotonic"},
+        "rgb": {
+            "type": ["object", "null"],
+            "description": "size_wh, timestamp_ns, sequence, encoding (raw or jpeg), seen: whether these "
+            "very pixels were given to the detector",
+        },
+        "thermal": {
+            "type": ["object", "null"],
+            "description": "size_wh, timestamp_ns, unit, calibration, ffc, sequence",
+        },
+        "faults": {"type": "object", "description": "why a camera's frame is missing, by camera, or null"},
+        "registration": {
+            "type": ["object", "null"],
+            "description": "homography thermal to RGB, sizes, origin",
+        },
+        "skew_ms": {"type": ["number", "null"]},
+        "memory": {"type": "object", "description": "what the router remembered before this pair"},
+        "result": {"type": ["object", "null"], "description": "route, reason, health, boxes, times in ns"},
+        "unanswered": {"type": ["string", "null"], "description": "why there is no result"},
+    },
+    "required": ["key", "arrival_ns", "rgb", "thermal", "memory", "result"],
+}
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedPair:
+    """One pair as it was recorded.
+
+    Attributes:
+        sequence: number of the pair in its run; a gap means that pairs were not recorded.
+        arrival_ns: when it came out of its source, since the recording began, on a monotonic clock.
+        pair: the frames.
+        memory: what the router remembered before this pair.
+        result: the answer, or None.
+        unanswered: why there is none, or "".
+        seen: whether the RGB frame holds the very pixels that the detector was given.
+    """
+
+    sequence: int
+    arrival_ns: int
+    pair: FramePair
+    memory: RouterMemory
+    result: FrameResult | None
+    unanswered: str
+    seen: bool
+
+    @property
+    def forced(self) -> Route | None:
+        """The route that was forced on this pair, or None where the gate chose."""
+        if self.result is None or self.result.reason is not Reason.FORCED:
+            return None
+        return self.result.route
+
+
+def pair_to_json(
+    pair: FramePair,
+    arrival_ns: int,
+    memory: RouterMemory,
+    result: FrameResult | None,
+    unanswered: str,
+    *,
+    jpeg: bool,
+    seen: bool,
+) -> dict[str, Any]:
+    """Lays out everything of a pair but its pixels, in JSON types."""
+    rgb, thermal, registration = pair.rgb, pair.thermal, pair.registration
+    return {
+        "key": pair.key,
+        "arrival_ns": arrival_ns,
+        "rgb": rgb
+        and {
+            "size_wh": list(rgb.size_wh),
+            "timestamp_ns": rgb.timestamp_ns,
+            "sequence": rgb.sequence,
+            "encoding": "jpeg" if jpeg else "raw",
+            "seen": seen,
+        },
+        "thermal": thermal
+        and {
+            "size_wh": list(thermal.size_wh),
+            "timestamp_ns": thermal.timestamp_ns,
+            "unit": thermal.unit.value,
+            "calibration": thermal.calibration.value,
+            "ffc": thermal.ffc.value,
+            "sequence": thermal.sequence,
+        },
+        "faults": {"rgb": pair.rgb_fault, "thermal": pair.thermal_fault},
+        "registration": registration and asdict(registration),
+        "skew_ms": pair.skew_ms,
+        "read_ns": pair.read_ns,
+        "notes": list(pair.notes),
+        "memory": asdict(memory),
+        "result": None if result is None else _result_to_json(result),
+        "unanswered": unanswered or None,
+    }
+
+
+def pair_from_json(
+    entry: Mapping[str, Any], sequence: int, rgb: bytes | None, thermal: bytes | None
+) -> RecordedPair:
+    """Makes the pair again.
+
+    Copies: raw pictures are views of the bytes given.
+
+    Raises:
+        FrameError: the entry and its pictures do not fit each other.
+    """
+    key = str(entry.get("key", ""))
+    try:
+        seen, rgb_frame = _rgb(entry["rgb"], rgb, key)
+        memory = dict(entry["memory"])
+        return RecordedPair(
+            sequence,
+            int(entry["arrival_ns"]),
+            FramePair(
+                key,
+                rgb_frame,
+                _thermal(entry["thermal"], thermal),
+                _registration(entry["registration"]),
+                entry["skew_ms"],
+                notes=tuple(entry["notes"]),
+                rgb_fault=entry["faults"]["rgb"],
+                thermal_fault=entry["faults"]["thermal"],
+            ),
+            RouterMemory(RouterState(**memory["state"]), _size(memory["rgb_size_wh"])),
+            None if entry["result"] is None else _result_from_json(key, entry["result"]),
+            entry["unanswered"] or "",
+            seen,
+        )
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        if isinstance(error, FrameError):
+            raise
+        raise FrameError(key, f"the recording's entry cannot be read: {error!r}") from None
+
+
+def decode_jpeg(data: bytes | NDArray[np.uint8]) -> NDArray[np.uint8] | None:
+    """Decodes a JPEG file to uint8 [height, width, 3], red first; None where it is damaged."""
+    bgr = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
+    return None if bgr is None else np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8)
+
+
+def _rgb(entry: Mapping[str, Any] | None, data: bytes | None, key: str) -> tuple[bool, RgbFrame | None]:
+    if entry is None:
+        return True, None
+    width, height = entry["size_wh"]
+    if data is None:
+        raise FrameError(key, "its RGB picture is not in the recording")
+    if entry["encoding"] == "jpeg":
+        image = decode_jpeg(data)
+        if image is None or image.shape != (height, width, 3):
+            raise FrameError(key, "its JPEG cannot be decoded")
+    else:
+        image = np.frombuffer(data, np.uint8).reshape(height, width, 3)
+    return bool(entry["seen"]), RgbFrame(image, entry["timestamp_ns"], entry["sequence"])
+
+
+def _thermal(entry: Mapping[str, Any] | None, data: bytes | None) -> ThermalFrame | None:
+    if entry is None:
+        return None
+    width, height = entry["size_wh"]
+    image = np.frombuffer(data or b"", "<u2").reshape(height, width).astype(np.uint16, copy=False)
+    return ThermalFrame(
+        image,
+        ThermalUnit(entry["unit"]),
+        entry["timestamp_ns"],
+        Calibration(entry["calibration"]),
+        FfcState(entry["ffc"]),
+        entry["sequence"],
+    )
+
+
+def _registration(entry: Mapping[str, Any] | None) -> Registration | None:
+    if entry is None:
+        return None
+    first, second, third = ((float(a), float(b), float(c)) for a, b, c in entry["homography"])
+    rgb_wh, thermal_wh = _size(entry["rgb_size_wh"]), _size(entry["thermal_size_wh"])
+    assert rgb_wh is not None
+    assert thermal_wh is not None
+    return Registration((first, second, third), rgb_wh, thermal_wh, entry["depth_m"], entry["origin"])
+
+
+def _size(value: Any) -> tuple[int, int] | None:
+    return None if value is None else (int(value[0]), int(value[1]))
+
+
+def _result_to_json(result: FrameResult) -> dict[str, Any]:
+    found = result.detections
+    return {
+        "route": result.route.value,
+        "reason": result.reason.value,
+        "signals": {name: _number_to_json(value) for name, value in asdict(result.signals).items()},
+        "thermal_consulted": result.thermal_consulted,
+        "class_names": list(found.class_names),
+        "detections": [
+            {
+                "class_id": int(class_id),
+                "score": float(score),
+                "xyxy": [float(edge) for edge in box],
+                "temperatures": asdict(heat) if heat is not None else None,
+            }
+            for class_id, score, box, heat in zip(
+                found.class_ids,
+                found.scores,
+                found.xyxy,
+                found.temperatures or (None,) * len(found),
+                strict=True,
+            )
+        ],
+        "heat": bool(found.temperatures),
+        "stage_ns": dict(result.stage_ns),
+        "engine_ns": dict(result.engine_ns),
+        "notes": list(result.notes),
+    }
+
+
+def _result_from_json(key: str, entry: Mapping[str, Any]) -> FrameResult:
+    boxes = entry["detections"]
+    heat = tuple(box["temperatures"] and BoxTemperatures(**box["temperatures"]) for box in boxes)
+    return FrameResult(
+        key,
+        Route(entry["route"]),
+        Reason(entry["reason"]),
+        Signals(**{name: _number_from_json(value) for name, value in entry["signals"].items()}),
+        Detections(
+            np.array([box["xyxy"] for box in boxes], np.float32).reshape(-1, 4),
+            np.array([box["score"] for box in boxes], np.float32),
+            np.array([box["class_id"] for box in boxes], np.int64),
+            tuple(entry["class_names"]),
+            heat if entry["heat"] else (),
+        ),
+        bool(entry["thermal_consulted"]),
+        dict(entry["stage_ns"]),
+        dict(entry["engine_ns"]),
+        tuple(entry["notes"]),
+    )
+
+
+def _number_to_json(value: Any) -> Any:
+    """JSON has no word for what is no finite number; a signal may be one."""
+    return repr(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _number_from_json(value: Any) -> Any:
+    return float(value) if value in ("nan", "inf", "-inf") else value
