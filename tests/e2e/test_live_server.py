@@ -95,7 +95,7 @@ def test_health_metrics_and_state(page: Live) -> None:
     assert "edge_sdk_power_watts" not in families, "no sensor, no sample"
     state = json.loads(ask(page, "/api/state")[2])
     assert state["facts"]["engine"] == "toy-fusion 0.0.1 int8"
-    assert state["power"]["note"] == "no power sensor"
+    assert state["power"]["note"] == "no power sensor read"
 
 
 @pytest.mark.parametrize(
