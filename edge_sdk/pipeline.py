@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -230,7 +229,7 @@ class Detector:
             while isinstance(decision, Need):
                 work.mark("routing")
                 measured = self._measure_heat(work) if decision is Need.HEAT else self._measure_rgb(work)
-                signals = replace(signals, **measured)
+                signals = Signals(**{**vars(signals), **measured})
                 decision = decide(gate, state, signals, key=pair.key, force=force)
         finally:
             self._state = advance(gate, state, signals, rgb_look, thermal_look)
@@ -266,7 +265,7 @@ class Detector:
         route = decision.route
         if route is Route.RGB:
             if work.rgb_candidates is None:
-                signals = replace(signals, **self._measure_rgb(work))
+                signals = Signals(**{**vars(signals), **self._measure_rgb(work)})
             candidates = work.rgb_candidates
             assert candidates is not None
             if work.pair.thermal is not None and signals.thermal_health == "ok":

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from math import exp, isnan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ from edge_sdk.preprocess import Letterbox, rgb_into, thermal_into
 
 __all__ = ["Stages", "Work"]
 
+_MAX_EXPONENT = 60.0
+
 
 @dataclass
 class Work:
@@ -38,6 +41,7 @@ class Work:
     notes: list[str] = field(default_factory=list)
     plane: ThermalPlane | None = None
     laid: NDArray[np.uint8] | None = None
+    laid_at: int = 0
     registration: Registration | None = None
     rgb_candidates: Candidates | None = None
     _last_ns: int = 0
@@ -88,6 +92,11 @@ class Stages:
         )
         self._raw = self._pool.lease("raw thermal")
         self._scratch = self._pool.lease("table indices")
+        self._thermal_places = {
+            name: inputs.picture("thermal").__array_interface__["data"][0]
+            for name, inputs in self._inputs.items()
+            if "thermal" in inputs.meanings
+        }
         self._letterboxes: dict[tuple[int, int], Letterbox] = {}
         self._upload_ahead: Callable[[str], None] | None = getattr(runner, "upload_ahead", None)
         self._rgb_wh: tuple[int, int] | None = None  # of the last RGB frame seen
@@ -132,7 +141,7 @@ class Stages:
     def screen_score(self) -> float:
         """Returns the screening graph's last output as a probability."""
         logit = float(self._outputs[SCREEN_GRAPH]["screen"].flat[0])
-        return float(1.0 / (1.0 + np.exp(-np.clip(logit, -60, 60))))
+        return logit if isnan(logit) else 1.0 / (1.0 + exp(min(-logit, _MAX_EXPONENT)))
 
     def close(self) -> None:
         """Gives the engine and all memory back. A second call does nothing."""
@@ -164,8 +173,8 @@ class Stages:
                 picture,
                 self._scratch.array,
             )
-            work.laid = picture
-        elif work.laid is not None and not np.may_share_memory(picture, work.laid):
+            work.laid, work.laid_at = picture, self._thermal_places[graph]
+        elif work.laid is not None and self._thermal_places[graph] != work.laid_at:
             np.copyto(picture, work.laid)
         work.mark("preprocess")
         return work.plane
@@ -186,7 +195,7 @@ class Stages:
     def decode(self, work: Work, graph: str) -> Candidates:
         outputs = self._outputs[graph]
         for meaning, array in outputs.items():
-            if np.isnan(array.min()):
+            if isnan(array.min()):
                 raise InferenceError(graph, self.runner.provider, f"output that means {meaning!r} holds NaN")
         found = decode(self._manifest.decode, graph, self._manifest.class_names, outputs)
         work.mark("postprocess")
