@@ -104,6 +104,8 @@ class FrameResult:
         stage_ns: time of each stage in nanoseconds (keys of `STAGES`); a stage that did not run is absent.
         engine_ns: time of each graph that ran, in nanoseconds.
         notes: what was assumed or mended on the way.
+        gpu_ms: what each graph took on the GPU by the GPU's own events, in milliseconds: graph -> "upload",
+            "engine" and "download". Empty where no such events are, and on an emulated driver.
     """
 
     key: str
@@ -115,6 +117,7 @@ class FrameResult:
     stage_ns: Mapping[str, int]
     engine_ns: Mapping[str, int]
     notes: tuple[str, ...] = field(default=())
+    gpu_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def latency_ns(self) -> int:

@@ -335,6 +335,7 @@ class Detector:
             work.stage_ns,
             work.engine_ns,
             pair.notes + tuple(work.notes),
+            self._stages.gpu_ms(work),
         )
         self._stats.add(result)
         return result

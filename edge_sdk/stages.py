@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from math import exp, isnan
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,6 +100,7 @@ class Stages:
         }
         self._letterboxes: dict[tuple[int, int], Letterbox] = {}
         self._upload_ahead: Callable[[str], None] | None = getattr(runner, "upload_ahead", None)
+        self._gpu_times: Callable[[str], Any] | None = getattr(runner, "gpu_times", None)
         self._rgb_wh: tuple[int, int] | None = None  # of the last RGB frame seen
         self._thermal_alone = all(graph.reads == {"thermal"} for graph in graphs.values())
 
@@ -149,7 +151,8 @@ class Stages:
             self._raw.release()
             self._scratch.release()
             self._pool.close()
-            self._inputs, self._outputs, self._upload_ahead = {}, {}, None
+            self._inputs, self._outputs = {}, {}
+            self._upload_ahead = self._gpu_times = None
             self._runner.close()
             self._runner = None
 
@@ -191,6 +194,17 @@ class Stages:
         work.mark("buffers")
         self.runner.run(graph)
         work.engine_ns[graph] = work.mark("engine")
+
+    def gpu_ms(self, work: Work) -> dict[str, dict[str, float]]:
+        """Reads the GPU's events of the graphs that ran for a pair; see `FrameResult.gpu_ms`."""
+        if self._gpu_times is None:
+            return {}
+        found = {graph: self._gpu_times(graph) for graph in work.engine_ns}
+        return {
+            graph: {"upload": times.upload_ms, "engine": times.engine_ms, "download": times.download_ms}
+            for graph, times in found.items()
+            if times is not None
+        }
 
     def decode(self, work: Work, graph: str) -> Candidates:
         outputs = self._outputs[graph]

@@ -241,6 +241,10 @@ def frame_line(result: FrameResult) -> dict[str, Any]:
         "signals": vars(result.signals),
         "stage_ms": {stage: round(elapsed, 4) for stage, elapsed in result.stage_ms.items()},
         "graph_ms": {graph: round(elapsed / 1e6, 4) for graph, elapsed in result.engine_ns.items()},
+        "gpu_ms": {
+            graph: {part: round(spent, 4) for part, spent in times.items()}
+            for graph, times in result.gpu_ms.items()
+        },
         "engine_ms": round(result.engine_ms, 4),
         "notes": list(result.notes),
     }

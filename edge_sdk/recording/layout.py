@@ -264,6 +264,7 @@ def _result_to_json(result: FrameResult) -> dict[str, Any]:
         "heat": bool(found.temperatures),
         "stage_ns": dict(result.stage_ns),
         "engine_ns": dict(result.engine_ns),
+        "gpu_ms": {graph: dict(times) for graph, times in result.gpu_ms.items()},
         "notes": list(result.notes),
     }
 
@@ -287,6 +288,7 @@ def _result_from_json(key: str, entry: Mapping[str, Any]) -> FrameResult:
         dict(entry["stage_ns"]),
         dict(entry["engine_ns"]),
         tuple(entry["notes"]),
+        entry["gpu_ms"],
     )
 
 

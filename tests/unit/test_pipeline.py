@@ -13,12 +13,15 @@ from bundles import STRIDE, write_toy_fusion_bundle, write_toy_single_bundle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from pairs import make_pair
 
 import edge_sdk
+from edge_sdk.cli.run import frame_line
 from edge_sdk.clock import FakeClock
 from edge_sdk.devices import DeviceChoice
 from edge_sdk.engine.bundle import load_bundle
 from edge_sdk.engine.onnx_runner import OnnxRunner
+from edge_sdk.engine.tensorrt_lane import GpuTimes
 from edge_sdk.errors import (
     ConfigError,
     FrameError,
@@ -515,6 +518,25 @@ def test_stage_times_add_up_to_the_latency(toy_fusion: Path, force: str | None) 
     assert result.latency_ns == (readings - 2) * 1000
     assert result.stage_ns["engine"] == sum(result.engine_ns.values())
     assert set(result.stage_ns) == {"source", "preprocess", "buffers", "routing", "engine", "postprocess"}
+
+
+def test_the_gpus_own_times_are_in_the_result_where_there_are_events(
+    toy_fusion: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = {"rgb": GpuTimes(0.1, 2.0, 0.05), "fuse": GpuTimes(0.02, 1.0, 0.05)}
+    monkeypatch.setattr(SpyRunner, "gpu_times", lambda self, graph: taken.get(graph), raising=False)
+    with spy_on(toy_fusion, **NO_AUDIT) as detector:
+        result = detector(make_pair(0), force="fuse")
+        assert result.gpu_ms == {
+            "rgb": {"upload": 0.1, "engine": 2.0, "download": 0.05},
+            "fuse": {"upload": 0.02, "engine": 1.0, "download": 0.05},
+        }
+        assert frame_line(result)["gpu_ms"]["rgb"]["engine"] == 2.0
+        assert detector(make_pair(1), force="thermal").gpu_ms == {}, "no events, as on an emulated driver"
+
+
+def test_without_events_there_are_no_gpu_times(spied: tuple[Detector, SpyRunner]) -> None:
+    assert spied[0](make_pair(0)).gpu_ms == {}
 
 
 def test_a_pair_of_unknown_reading_time_has_no_source_stage(spied: tuple[Detector, SpyRunner]) -> None:
