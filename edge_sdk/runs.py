@@ -313,6 +313,7 @@ def record_run(
             passes=-(-counted.read // one_pass) if one_pass else 1,
             registration=str(described.get("registration", "unknown")),
             thermal_unit=str(described.get("thermal_unit", "unknown")),
+            cameras={key: described[key] for key in ("cameras", "pairing") if key in described} or None,
         ),
         run=RunFacts(
             frames_asked=plan.frames,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = ["ColdStart", "Dropped", "EngineFacts", "ProviderFacts", "RunFacts", "SlaFacts", "SourceFacts"]
 
@@ -52,6 +54,8 @@ class SourceFacts:
         passes: how often a clip or folder was gone through, begun passes included.
         registration: origin of the registration in use.
         thermal_unit: "centikelvin", "counts" or "none".
+        cameras: of live cameras: health, faults, settings and rates of each, skews, and what became of
+            every frame, in JSON types; None for other sources.
     """
 
     uri: str
@@ -60,6 +64,7 @@ class SourceFacts:
     passes: int = 1
     registration: str = "unknown"
     thermal_unit: str = "unknown"
+    cameras: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -178,6 +178,7 @@ def parse_record(document: Any, origin: str = "record") -> RunRecord:
             passes=source.whole("passes"),
             registration=source.text("registration"),
             thermal_unit=source.text("thermal_unit"),
+            cameras=source.optional("cameras", lambda key: source.section(key).entries),
         ),
         run=RunFacts(
             frames_asked=run.optional("frames_asked", run.whole),

@@ -12,7 +12,10 @@ from fake_cameras import MS, START_NS, S, Trouble, make_rig
 from edge_sdk.errors import CameraError, CamerasSilentError, ConfigError, StateError
 from edge_sdk.frames import Calibration, FfcState, FramePair, ThermalUnit
 from edge_sdk.pipeline import load
+from edge_sdk.report.record_file import load_record, write_record
 from edge_sdk.routing import GateConfig, RouterState, look_at_rgb, measure_health
+from edge_sdk.runs import RunPlan, record_run
+from edge_sdk.sources import MemorySource
 from edge_sdk.sources.cameras import CameraSource, HealthLimits
 
 BEGIN_S, END_S = 2.0, 5.0
@@ -269,3 +272,22 @@ def test_a_closed_source_says_so_and_describes_itself_as_json() -> None:
 def test_cameras_have_no_passes() -> None:
     with pytest.raises(ConfigError, match="loop"):
         CameraSource("v4l2:///dev/fake0", loop=2)
+
+
+def test_the_record_of_a_run_says_what_became_of_every_frame(
+    toy_fusion: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = make_rig(thermal=[Trouble("lost", 1, 2)])
+    pairs = rig.run(4)
+    source = MemorySource([pair for pair in pairs if pair.rgb is not None and pair.thermal is not None][:3])
+    plain = source.describe()
+    monkeypatch.setattr(source, "describe", lambda: {**plain, **rig.source.describe(), "loop": 1})
+    with load(str(toy_fusion), device="cpu", threads=1) as detector, source:
+        record = record_run(detector, source, RunPlan(), asked_engine="toy-fusion")
+    write_record(record, tmp_path / "record.json")
+    back = load_record(tmp_path / "record.json")
+    assert back.source.cameras == record.source.cameras
+    assert back.source.cameras is not None
+    assert back.source.cameras["cameras"]["thermal"]["faults"] == {"lost": 1}
+    ledger = back.source.cameras["pairing"]["frames"]["rgb"]
+    assert ledger["offered"] == ledger["given"] + ledger["waiting"] + sum(ledger["dropped"].values())

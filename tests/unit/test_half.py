@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from half_precision import COARSE
 from onnx import TensorProto, helper, numpy_helper
 
 from edge_sdk.engine import load_bundle
@@ -51,7 +52,8 @@ def test_the_reference_graphs_keep_edges_and_answers(graph: str) -> None:
     floats = [tensor for tensor in model.graph.initializer if tensor.data_type == TensorProto.FLOAT]
     assert all(np.prod(tensor.dims) <= 8 for tensor in floats)  # Resize's scales and roi alone
     for wanted, got in zip(run(data, 1), run(half, 1), strict=True):
-        assert float(np.sqrt(np.mean((wanted - got) ** 2))) < 0.1 * float(wanted.std())
+        bound = 0.2 if COARSE else 0.1
+        assert float(np.sqrt(np.mean((wanted - got) ** 2))) < bound * float(wanted.std())
 
 
 def model_of(weight: Any, scale: Any, activation_scale: float = 0.1) -> bytes:
