@@ -240,14 +240,17 @@ def _thermal_edges(
     edges: list[tuple[int, int, int, int] | None] = []
     # In plain Python: a dozen boxes are too few to pay for NumPy's calls.
     for x0, y0, x1, y1 in xyxy.tolist():
-        corners = ((x0, y0), (x1, y0), (x1, y1), (x0, y1))
-        depths = [g * x + h * y + 1.0 for x, y in corners]
-        if min(depths) <= 1e-9:  # A box with a corner beyond the homography's horizon has no place.
+        gx0, gx1, hy0, hy1 = g * x0 + 1.0, g * x1 + 1.0, h * y0, h * y1
+        d00, d10, d11, d01 = gx0 + hy0, gx1 + hy0, gx1 + hy1, gx0 + hy1
+        if min(d00, d10, d11, d01) <= 1e-9:  # A corner beyond the homography's horizon has no place.
             edges.append(None)
             continue
-        mapped_x = [(a * x + b * y + c) / depth for (x, y), depth in zip(corners, depths, strict=True)]
-        mapped_y = [(d * x + e * y + f) / depth for (x, y), depth in zip(corners, depths, strict=True)]
-        left, top, right, bottom = min(mapped_x), min(mapped_y), max(mapped_x), max(mapped_y)
+        ax0, ax1, by0, by1 = a * x0 + c, a * x1 + c, b * y0, b * y1
+        u00, u10, u11, u01 = (ax0 + by0) / d00, (ax1 + by0) / d10, (ax1 + by1) / d11, (ax0 + by1) / d01
+        dx0, dx1, ey0, ey1 = d * x0 + f, d * x1 + f, e * y0, e * y1
+        v00, v10, v11, v01 = (dx0 + ey0) / d00, (dx1 + ey0) / d10, (dx1 + ey1) / d11, (dx0 + ey1) / d01
+        left, top = min(u00, u10, u11, u01), min(v00, v10, v11, v01)
+        right, bottom = max(u00, u10, u11, u01), max(v00, v10, v11, v01)
         if left < width and top < height and right > 0 and bottom > 0:
             edges.append(
                 (

@@ -228,10 +228,14 @@ def _notes(a: RunRecord, b: RunRecord) -> Iterator[str]:
     for name, record in (("A", a), ("B", b)):
         if record.machine_state is None:
             yield f"{name} does not say the machine's state: mode, clocks and throttling are unknown."
-    for figure, limit in _POWER_FIGURES.items():
-        for name, record in (("A", a), ("B", b)):
+    for name, record in (("A", a), ("B", b)):
+        problems: dict[str, list[str]] = {}
+        for figure, limit in _POWER_FIGURES.items():
             if problem := find_power(record, limit, CONFIDENCE).invalid:
-                yield f"{figure[0].upper()}{figure[1:]} is not compared. {name}: {problem}"
+                problems.setdefault(problem, []).append(figure)
+        for problem, figures in problems.items():
+            what = "energy and power" if len(figures) == len(_POWER_FIGURES) else "; ".join(figures)
+            yield f"Not compared: {what}. {name}: {problem}"
     if a.run.pace_hz is not None or b.run.pace_hz is not None:
         yield "A paced run shows no higher frame rate than its pace."
 

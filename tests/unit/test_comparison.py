@@ -166,8 +166,7 @@ def test_unsound_records_and_missing_energy_are_said(record: RunRecord) -> None:
     assert comparison.unsound == ("B: cable pulled",)
     for name in "AB":
         assert any(
-            f"Energy per inference, total is not compared. {name}: no power sensor" in note
-            for note in comparison.notes
+            f"Not compared: energy and power. {name}: no power sensor" in note for note in comparison.notes
         )
     older = replace(record, sdk_version="0.0.9", machine_state=None)
     notes = " ".join(compare_records(older, record).notes)
@@ -188,7 +187,10 @@ def test_energy_is_compared_where_both_have_it() -> None:
     assert differences(less, more) == ()
     without_idle = compare_records(less, powered(idle=False))
     assert "energy per inference, above idle" not in {ratio.figure for ratio in without_idle.ratios}
-    assert any("above idle is not compared. B: no marginal" in note for note in without_idle.notes)
+    assert any(
+        "Not compared: energy per inference, above idle. B: no marginal" in note
+        for note in without_idle.notes
+    )
 
 
 def call(*arguments: object) -> Result:
