@@ -598,3 +598,24 @@ def test_a_bug_in_a_reader_is_not_swallowed() -> None:
 
     with CameraSource("v4l2://0", opener=opener) as source, pytest.raises(ZeroDivisionError):
         next(source)
+
+
+def test_a_cameras_frame_is_read_into_the_callers_memory(tmp_path: Path) -> None:
+    clip = np.arange(3 * 24 * 32, dtype=np.uint16).reshape(3, 24, 32) + 29000
+    np.save(tmp_path / "clip.npy", clip)
+    target = np.zeros((24, 32), np.uint16)
+    with open_source(f"file://{tmp_path}/clip.npy?unit=centikelvin&fps=10") as source:
+        for wanted in clip:
+            pair = source.read_into(thermal=target)
+            assert pair is not None
+            assert pair.thermal is not None
+            assert pair.thermal.image is target
+            np.testing.assert_array_equal(target, wanted)
+        assert source.read_into(thermal=target) is None
+    with open_source(f"file://{tmp_path}/clip.npy?unit=centikelvin&fps=10") as source:
+        other = np.zeros((48, 64), np.uint16)
+        pair = source.read_into(thermal=other)
+        assert pair is not None
+        assert pair.thermal is not None
+        assert pair.thermal.image is not other, "of another size: it lies in the source's own memory"
+        assert not other.any()

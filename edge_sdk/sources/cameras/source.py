@@ -145,7 +145,7 @@ class CameraSource(BaseSource):
         paired = self._next_live() if self.live else self._next_from_files()
         if paired is None:
             raise StopIteration
-        return self._pair(paired)
+        return self._targets.settle(self._pair(paired))
 
     def poll(self) -> FramePair | None:
         """Returns the next pair if there is one now, else None; waits for nothing and starts nothing."""
