@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_sdk.devices import PlanOptions
 from edge_sdk.errors import SourceError
 from edge_sdk.frames import FramePair
 from edge_sdk.measurements import FrameResult
@@ -51,6 +52,7 @@ def check_sla(
     allow_fallback: Sequence[str] = (),
     on_result: Callable[[FramePair, FrameResult], None] | None = None,
     power: RunPower | str = NO_POWER,
+    plan_options: PlanOptions | None = None,
 ) -> SlaCheck:
     """Makes the run an SLA asks for, and judges it.
 
@@ -64,6 +66,7 @@ def check_sla(
         on_result: called with each pair and its result, outside all timing.
         power: what `edge_sdk.devices.power_of_run` opens, to follow the run with a power meter. Without it
             no power is read, and clauses on energy and power are INVALID.
+        plan_options: how TensorRT's plans are found and run.
 
     Raises:
         SlaFileError: the file is wrong.
@@ -82,7 +85,13 @@ def check_sla(
     )
     with (
         open_source(sla.source, on_bad="skip", loop=passes) as source,
-        load(sla.engine, device=asked, threads=threads, allow_fallback=allow_fallback) as detector,
+        load(
+            sla.engine,
+            device=asked,
+            threads=threads,
+            allow_fallback=allow_fallback,
+            plan_options=plan_options,
+        ) as detector,
     ):
         failing = _UntilItFails(source)
         record = record_run(

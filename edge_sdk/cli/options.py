@@ -6,7 +6,23 @@ from pathlib import Path
 
 import typer
 
-__all__ = ["IDLE_S", "METER", "OFFSET_S", "ROOT"]
+__all__ = [
+    "CUDA_GRAPHS",
+    "DLA",
+    "IDLE_S",
+    "METER",
+    "OFFSET_S",
+    "OVERLAP_UPLOAD",
+    "PLANS",
+    "ROOT",
+    "TRUST_PLAN",
+]
+
+PLANS = typer.Option(None, help="TensorRT plans from elsewhere; needs --trust-plan.")
+TRUST_PLAN = typer.Option(None, help="SHA-256 of their record. A plan is code.")
+DLA = typer.Option(False, help="TensorRT: the plans with the thermal graph on a DLA.")
+CUDA_GRAPHS = typer.Option("auto", help="TensorRT: auto (where faster), on or off.")
+OVERLAP_UPLOAD = typer.Option(False, help="TensorRT: copy thermal beside the RGB graph.")
 
 METER = typer.Option(
     "auto",

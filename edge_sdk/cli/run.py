@@ -15,7 +15,17 @@ from rich.console import Console
 
 from edge_sdk.cli.cameras import chosen_source, is_live, print_camera_status
 from edge_sdk.cli.live import live_options_from
-from edge_sdk.cli.options import IDLE_S, METER, OFFSET_S, ROOT
+from edge_sdk.cli.options import (
+    CUDA_GRAPHS,
+    DLA,
+    IDLE_S,
+    METER,
+    OFFSET_S,
+    OVERLAP_UPLOAD,
+    PLANS,
+    ROOT,
+    TRUST_PLAN,
+)
 from edge_sdk.cli.progress import run_progress
 from edge_sdk.errors import ConfigError
 
@@ -49,11 +59,11 @@ def run(
         None, help="raise, or skip: count bad frames and go on. Default: raise; with live cameras skip."
     ),
     allow_fallback: list[str] | None = typer.Option(None, help="Provider that may step in."),
-    plans: Path | None = typer.Option(None, help="TensorRT plans from elsewhere; needs --trust-plan."),
-    trust_plan: str | None = typer.Option(None, help="SHA-256 of their record. A plan is code."),
-    dla: bool = typer.Option(False, help="TensorRT: the plans with the thermal graph on a DLA."),
-    cuda_graphs: str = typer.Option("auto", help="TensorRT: auto (where faster), on or off."),
-    overlap_upload: bool = typer.Option(False, help="TensorRT: copy thermal beside the RGB graph."),
+    plans: Path | None = PLANS,
+    trust_plan: str | None = TRUST_PLAN,
+    dla: bool = DLA,
+    cuda_graphs: str = CUDA_GRAPHS,
+    overlap_upload: bool = OVERLAP_UPLOAD,
     out: Path | None = typer.Option(None, help="Annotated frames: a folder, or a .mp4 or .avi."),
     video: Path | None = typer.Option(None, help="Annotated video: a .mp4 or .avi."),
     frames_json: Path | None = typer.Option(None, help="One JSON line a frame."),

@@ -14,7 +14,17 @@ from rich.console import Console
 from rich.text import Text
 from typer.core import TyperCommand
 
-from edge_sdk.cli.options import IDLE_S, METER, OFFSET_S, ROOT
+from edge_sdk.cli.options import (
+    CUDA_GRAPHS,
+    DLA,
+    IDLE_S,
+    METER,
+    OFFSET_S,
+    OVERLAP_UPLOAD,
+    PLANS,
+    ROOT,
+    TRUST_PLAN,
+)
 from edge_sdk.cli.progress import run_progress
 from edge_sdk.cli.run import refuse_unwritable
 from edge_sdk.errors import ConfigError
@@ -60,6 +70,11 @@ def check(
     allow_fallback: list[str] | None = typer.Option(
         None, metavar="PROVIDER", help="Let this execution provider step in; the verdict is then INVALID."
     ),
+    plans: Path | None = PLANS,
+    trust_plan: str | None = TRUST_PLAN,
+    dla: bool = DLA,
+    cuda_graphs: str = CUDA_GRAPHS,
+    overlap_upload: bool = OVERLAP_UPLOAD,
     meter: str = METER,
     root: Path = ROOT,
     idle_s: float = IDLE_S,
@@ -68,11 +83,12 @@ def check(
 ) -> None:
     """Runs an engine over a source and judges it. Exit: 0 kept, 1 violated, 2 undecided, 3 not run."""
     # Late, here and below, so that `edge-sdk --help` loads neither NumPy nor an inference runtime.
-    from edge_sdk.devices import power_of_run
+    from edge_sdk.devices import PlanOptions, power_of_run
     from edge_sdk.sla import load_sla
     from edge_sdk.sla_check import check_sla
 
     sla = load_sla(sla_file)
+    plan_options = PlanOptions(dla, plans, trust_plan, cuda_graphs, overlap_upload)
     refuse_unwritable(json_file, markdown_file)
     with (
         power_of_run(meter, root=root, idle_s=idle_s, offset_s=offset_s) as power,
@@ -85,6 +101,7 @@ def check(
             allow_fallback=allow_fallback or (),
             on_result=lambda pair, result: advance(result),
             power=power,
+            plan_options=plan_options,
         )
     _report(checked.record, checked.verdicts, json_file, markdown_file)
     raise typer.Exit(checked.verdicts.exit_status)

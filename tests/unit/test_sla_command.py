@@ -12,8 +12,10 @@ from frames_on_disk import write_pairs
 from records import record_of
 from typer.testing import CliRunner, Result
 
+import edge_sdk.pipeline
 import edge_sdk.sources
 from edge_sdk.cli import sla as command
+from edge_sdk.devices import PlanOptions
 from edge_sdk.errors import (
     ConfigError,
     ProviderFallbackError,
@@ -147,6 +149,25 @@ def test_an_allowed_fallback_is_invalid_and_another_is_no_run(bench: Path) -> No
         result.output.split()
     )
     assert isinstance(check("--device", "cuda").exception, ProviderFallbackError)
+
+
+def test_plans_from_elsewhere_need_their_hash_and_reach_the_engine(
+    bench: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = check("--plans", "plans", "--no-progress")
+    assert isinstance(refused.exception, ConfigError)
+    assert "Both or neither" in str(refused.exception)
+    seen: list[PlanOptions] = []
+    real = edge_sdk.pipeline.open_runner
+
+    def spy(*arguments: Any, plan_options: PlanOptions, **options: Any) -> Any:
+        seen.append(plan_options)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(edge_sdk.pipeline, "open_runner", spy)
+    trusted = ["--plans", "plans", "--trust-plan", "ab" * 32, "--dla", "--cuda-graphs", "off"]
+    assert check(*trusted, "--device", "cpu", "--no-progress").exit_code == 0
+    assert seen == [PlanOptions(True, Path("plans"), "ab" * 32, "off")]
 
 
 def test_no_pair_with_a_result_is_no_run(bench: Path) -> None:
