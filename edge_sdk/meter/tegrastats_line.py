@@ -20,7 +20,7 @@ OFFLINE_C = -256.0
 
 _STAMP = re.compile(r"^\s*(\d\d-\d\d-\d{4} \d\d:\d\d:\d\d)\b")
 _RAIL = re.compile(
-    r"(?<![\w@])((?:VDD|VIN|POM)_?\w*|V[A-Z]+_\w+|NC|GPU|CPU|SOC|CV|VDDRQ|SYS5V)"
+    r"(?<![\w@])((?:VDD|VIN|POM)_?\w*|V[A-Z]+_(?!FREQ\b)\w+|NC|GPU|CPU|SOC|CV|VDDRQ|SYS5V)"
     r"\s+(\d+)(mW)?((?:/\d*(?:m?W)?)*)(?=\s|$)"
 )
 _TEMPERATURE = re.compile(r"(?<!\S)([A-Za-z][\w-]*)@(-?\d+(?:\.\d+)?)C(?:/(-?\d+(?:\.\d+)?)C)?")
@@ -61,7 +61,8 @@ def parse_line(line: str) -> TegrastatsLine:
         if label == "NC":
             continue
         if not unit and not rest:
-            truncated.append(label)
+            if match.end() == len(line.rstrip()):
+                truncated.append(label)
             continue
         rails.setdefault(label, int(value))
     temperatures = {

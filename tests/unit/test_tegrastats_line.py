@@ -104,6 +104,20 @@ def test_a_number_at_a_cut_is_not_believed() -> None:
     assert found.truncated == ("VDD_IN",)
 
 
+@pytest.mark.parametrize(
+    "token",
+    ["VIC_FREQ 729", "VIC 729", "VIC off", "APE 25", "NVENC off", "NVDEC0 998", "NVDLA0_FREQ @1600",
+     "OFA 550",
+     "PVA0_FREQ @0", "PVA0_FREQ off", "MTS fg 0% bg 0%", "GR3D_FREQ @[0,0,0]", "EMC_FREQ 2%",
+     "IRAM 0/252kB(lfb 252kB)"],
+)  # fmt: skip
+def test_other_fields_are_neither_rails_nor_cuts(token: str) -> None:
+    for line in (f"RAM 1/2MB {token} VDD_IN 4823mW/4800mW", f"RAM 1/2MB VDD_IN 4823mW/4800mW {token}"):
+        found = parse_line(line)
+        assert found.rails_mw == {"VDD_IN": 4823}
+        assert found.truncated == ()
+
+
 @pytest.mark.parametrize("line", ["", "hello", "ERROR: cannot open", "a@b"])
 def test_other_text_is_not_tegrastats(line: str) -> None:
     found = parse_line(line)
