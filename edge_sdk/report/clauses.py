@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-__all__ = ["ClauseVerdict", "Outcome", "invalid"]
+from edge_sdk.stats import Bounds
+
+__all__ = ["ClauseVerdict", "Outcome", "clause_of", "invalid"]
 
 
 class Outcome(str, Enum):
@@ -40,6 +42,23 @@ class ClauseVerdict:
     samples: int
     verdict: Outcome
     reason: str
+
+
+def clause_of(
+    clause: str, limit: float, unit: str, bounds: Bounds, verdict: Outcome, reason: str
+) -> ClauseVerdict:
+    """Makes a verdict on a figure with bounds."""
+    return ClauseVerdict(
+        clause,
+        limit,
+        unit,
+        bounds.estimate,
+        bounds.lower,
+        bounds.upper,
+        bounds.samples,
+        verdict,
+        reason,
+    )
 
 
 def invalid(clause: ClauseVerdict, why: str) -> ClauseVerdict:

@@ -12,7 +12,7 @@ import numpy as np
 
 from edge_sdk.machine_state.changes import THROTTLED, changes, mode_text, sees_throttling
 from edge_sdk.machine_state.state import MachineSnapshot, RunState, same_mode
-from edge_sdk.report.clauses import ClauseVerdict, Outcome
+from edge_sdk.report.clauses import ClauseVerdict, Outcome, clause_of
 from edge_sdk.report.record import RunRecord
 from edge_sdk.sla import Sla
 from edge_sdk.stats import warm_up_frames
@@ -149,9 +149,7 @@ def _slope(record: RunRecord, limit: float, confidence: float) -> ClauseVerdict:
         verdict = Outcome.INCONCLUSIVE
         minutes = 60 * float(hours[-1] - hours[0])
         reason = f"{minutes:.1f} minutes do not decide it; run longer."
-    return ClauseVerdict(
-        key, limit, "MB/h", bounds.estimate, bounds.lower, bounds.upper, bounds.samples, verdict, reason
-    )
+    return clause_of(key, limit, "MB/h", bounds, verdict, reason)
 
 
 def free_clocks(snapshot: MachineSnapshot) -> str:

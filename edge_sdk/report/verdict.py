@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from edge_sdk.errors import SlaViolationError
 from edge_sdk.machine_state.changes import sees_throttling
-from edge_sdk.report.clauses import ClauseVerdict, Outcome, invalid
+from edge_sdk.report.clauses import ClauseVerdict, Outcome, clause_of, invalid
 from edge_sdk.report.machine_clauses import OWN_KEYS, judge_machine, judge_memory
 from edge_sdk.report.power_clauses import find_power
 from edge_sdk.report.record import ABSENT, RunRecord
@@ -157,17 +157,7 @@ def _judge_latency(record: RunRecord, limit: LatencyLimit, confidence: float) ->
         verdict, reason = _decide(bounds, limit.limit_ms, "ms")
         if verdict is Outcome.INCONCLUSIVE:
             reason = _undecided_percentile(values_ms, bounds, limit, confidence)
-    return ClauseVerdict(
-        clause=limit.clause,
-        limit=limit.limit_ms,
-        unit="ms",
-        estimate=bounds.estimate,
-        lower=bounds.lower,
-        upper=bounds.upper,
-        samples=bounds.samples,
-        verdict=verdict,
-        reason=reason,
-    )
+    return clause_of(limit.clause, limit.limit_ms, "ms", bounds, verdict, reason)
 
 
 def _latencies_ms(record: RunRecord, limit: LatencyLimit) -> NDArray[np.float64]:
@@ -257,17 +247,7 @@ def _judge_rate(record: RunRecord, min_fps: float, confidence: float) -> ClauseV
         reason = f"too short: {bounds.samples} blocks of 1 s after warm-up, {MIN_RATE_BLOCKS} are needed."
     else:
         verdict, reason = Outcome.INCONCLUSIVE, "the rate varies too much to decide; run longer."
-    return ClauseVerdict(
-        clause="throughput.min_fps",
-        limit=min_fps,
-        unit="frames/s",
-        estimate=bounds.estimate,
-        lower=bounds.lower,
-        upper=bounds.upper,
-        samples=bounds.samples,
-        verdict=verdict,
-        reason=reason,
-    )
+    return clause_of("throughput.min_fps", min_fps, "frames/s", bounds, verdict, reason)
 
 
 def _missed_pace(bounds: Bounds, pace_hz: float) -> bool:
@@ -293,17 +273,7 @@ def _judge_dropped(record: RunRecord, limit: float, confidence: float) -> Clause
             needed = samples_needed(1.0 - limit, 0, confidence) if limit else 1
             reason = f"at least {needed} pairs are needed." if total < needed else "more pairs would decide."
         reason = f"{what}: {reason}"
-    return ClauseVerdict(
-        clause="frames.max_dropped_share",
-        limit=limit,
-        unit="share",
-        estimate=bounds.estimate,
-        lower=bounds.lower,
-        upper=bounds.upper,
-        samples=bounds.samples,
-        verdict=verdict,
-        reason=reason,
-    )
+    return clause_of("frames.max_dropped_share", limit, "share", bounds, verdict, reason)
 
 
 def _judge_power(record: RunRecord, limit: PowerLimit, confidence: float) -> ClauseVerdict:
@@ -314,17 +284,7 @@ def _judge_power(record: RunRecord, limit: PowerLimit, confidence: float) -> Cla
         reason = finding.undecided
     if finding.invalid:
         verdict, reason = Outcome.INVALID, finding.invalid
-    return ClauseVerdict(
-        clause=limit.clause,
-        limit=limit.limit,
-        unit=finding.unit,
-        estimate=finding.bounds.estimate,
-        lower=finding.bounds.lower,
-        upper=finding.bounds.upper,
-        samples=finding.bounds.samples,
-        verdict=verdict,
-        reason=reason,
-    )
+    return clause_of(limit.clause, limit.limit, finding.unit, finding.bounds, verdict, reason)
 
 
 def _dependence(record: RunRecord) -> Dependence:
