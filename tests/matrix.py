@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,13 +22,17 @@ WANTED = ("3.10", "3.12")
 RTSP = "gir1.2-gst-rtsp-server-1.0+python3-gi+gstreamer1.0-plugins-good"
 PROGRAMS = (
     "--debian",
+    "g++=g++",
+    "--debian",
+    f"{sysconfig.get_paths()['include']}/Python.h=python3-dev",
+    "--debian",
     "chromium=chromium",
     "--debian",
     "mosquitto=mosquitto",
     "--debian",
     f"/usr/lib/python3/dist-packages/gi={RTSP}",
 )
-"""What tests/browser, tests/e2e/test_mqtt.py and tests/e2e/test_rtsp.py need from Debian."""
+"""From Debian: what compiles pycuda, and what tests/browser, e2e/test_mqtt.py and e2e/test_rtsp.py run."""
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -43,7 +48,10 @@ def main() -> int:
         for version in dict.fromkeys((here, *WANTED))
     }
     here_now = {version: python for version, python in pythons.items() if python}
-    environments = {version: _set_up(python, version) for version, python in here_now.items()}
+    environments = {
+        version: _set_up(python, version, PROGRAMS if version == here else ())
+        for version, python in here_now.items()
+    }
     with ThreadPoolExecutor() as pool:  # one core a compilation
         pycuda = dict(zip(here_now, pool.map(_add_pycuda, here_now.values(), here_now), strict=True))
     for version, python in pythons.items():
@@ -60,9 +68,9 @@ def main() -> int:
     return int(failed)
 
 
-def _set_up(python: str, version: str) -> int:
+def _set_up(python: str, version: str, programs: tuple[str, ...]) -> int:
     print(f"== environment for Python {version}", flush=True)
-    setup = [python, "tests/setup_venv.py", f".venv-{version}", *PROGRAMS, "-e", ".[test]"]
+    setup = [python, "tests/setup_venv.py", f".venv-{version}", *programs, "-e", ".[test]"]
     return subprocess.run(setup, check=False).returncode
 
 

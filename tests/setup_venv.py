@@ -30,6 +30,11 @@ TENSORRT_RTX = "tensorrt-rtx-cu13>=1.7,<2"
 """NVIDIA's own parser and builder, about 100 MB, for x86-64. It needs no GPU to build a plan."""
 
 
+APT_PATIENCE = ("-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=1")
+APT_LIMIT_S = 240
+"""A machine without a way to Debian's servers must not wait for them."""
+
+
 def main(venv: Path, install: list[str]) -> None:
     """Makes the environment if need be, installs, and checks that OpenCV can be imported."""
     while install[:1] == ["--debian"]:
@@ -75,9 +80,19 @@ def _want_program(program: str, package: str) -> None:
         )
         return
     print(f"installing {' '.join(packages)}")
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for step in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *packages]):
-        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        if subprocess.run([apt, *step], check=False, env=quiet, stdout=subprocess.DEVNULL).returncode:
+        try:
+            done = subprocess.run(
+                [apt, *APT_PATIENCE, *step],
+                check=False,
+                env=quiet,
+                stdout=subprocess.DEVNULL,
+                timeout=APT_LIMIT_S,
+            ).returncode
+        except subprocess.TimeoutExpired:
+            done = -1
+        if done != 0:
             print(f"{' '.join(packages)} cannot be installed: the tests that need {program} will be skipped")
             return
 
