@@ -8,10 +8,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 
 from edge_sdk.clock import Clock, MonotonicClock
+from edge_sdk.closing import ClosedByWith
 from edge_sdk.detections import box_iou
 from edge_sdk.devices import DeviceChoice, PlanOptions, open_runner
 from edge_sdk.engine.bundle import Bundle, load_bundle
@@ -95,7 +95,7 @@ def load(
     return detector
 
 
-class Detector:
+class Detector(ClosedByWith):
     """Finds objects in RGB+thermal pairs. Made by `load`; not for several threads at once.
 
     Attributes:
@@ -197,17 +197,6 @@ class Detector:
     def close(self) -> None:
         """Gives the engine and all memory back. A second call does nothing."""
         self._stages.close()
-
-    def __enter__(self) -> Detector:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # The routed path of a fusion bundle ---------------------------------------------------------
 

@@ -16,9 +16,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from edge_sdk.buffers.cuda_streams import ClosedByWith, CudaEvent, CudaStream
+from edge_sdk.buffers.cuda_streams import CudaEvent, CudaStream
 from edge_sdk.buffers.host import HostMemory
 from edge_sdk.buffers.kinds import ALIGNMENT, DEVICE, HOST, KINDS, MANAGED, MAPPED, PINNED
+from edge_sdk.closing import ClosedByWith
 from edge_sdk.errors import ConfigError, CudaError, DeviceError, DeviceNotFoundError, ShapeError, StateError
 
 __all__ = ["CudaBuffer", "CudaDevice", "CudaEvent", "CudaStream"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 from edge_sdk.buffers.cuda import CudaDevice, CudaStream
+from edge_sdk.closing import ClosedByWith
 from edge_sdk.errors import CudaError, DeviceNotFoundError, StateError
 
 __all__ = ["CudaGraph", "capture"]
@@ -15,7 +15,7 @@ __all__ = ["CudaGraph", "capture"]
 _log = logging.getLogger(__name__)
 
 
-class CudaGraph:
+class CudaGraph(ClosedByWith):
     """Captured work with the addresses it was captured with; `capture` makes it.
 
     It reads and writes the same memory at each launch: keep the buffers, and capture again when one moves.
@@ -57,17 +57,6 @@ class CudaGraph:
                 _check("cuGraphExecDestroy", _bindings().cuGraphExecDestroy(executable))
             except CudaError as error:
                 _log.warning("%s", error)
-
-    def __enter__(self) -> CudaGraph:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return "CUDA graph" if self._executable is not None else "CUDA graph (closed)"

@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from edge_sdk.buffers.kinds import MANAGED, MAPPED, PINNED
 from edge_sdk.buffers.pool import Memory
+from edge_sdk.closing import ClosedByWith
 from edge_sdk.errors import ConfigError, StateError
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from edge_sdk.buffers.cuda import CudaDevice
 
-__all__ = ["ClosedByWith", "CudaEvent", "CudaStream"]
-
-
-class ClosedByWith:
-    """Closes at the end of a `with` block."""
-
-    def close(self) -> None:
-        """Gives everything back."""
-        raise NotImplementedError
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+__all__ = ["CudaEvent", "CudaStream"]
 
 
 class CudaStream(ClosedByWith):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_sdk.buffers.kinds import ALIGNMENT, HOST, KINDS
+from edge_sdk.closing import ClosedByWith
 from edge_sdk.errors import ConfigError, PoolExhaustedError, StateError
 
 __all__ = ["Buffer", "BufferSpec", "Memory", "Pool"]
@@ -167,7 +168,7 @@ class Buffer:
             raise StateError(f"the pool of buffer {self.name!r} is closed, and its memory gone")
 
 
-class Pool:
+class Pool(ClosedByWith):
     """Allocates all that it will ever lend, one block for each kind of memory, filled with zeros.
 
     Not for several threads at once.
@@ -246,17 +247,6 @@ class Pool:
             block.free()
         if lent:
             warnings.warn(f"pool closed while lent out: {', '.join(lent)}", ResourceWarning, stacklevel=2)
-
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _take_back(self, name: str, offset: int) -> None:
         self._free[name].append(offset)

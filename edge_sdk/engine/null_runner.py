@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any
 
 from numpy.typing import NDArray
 
+from edge_sdk.closing import ClosedByWith
 from edge_sdk.engine.bundle import Bundle
 from edge_sdk.engine.memory import TensorMemory
 from edge_sdk.errors import ConfigError, StateError
@@ -18,7 +18,7 @@ _NO_LOGIT = -30.0
 """A logit whose sigmoid is below 1e-12."""
 
 
-class NullRunner:
+class NullRunner(ClosedByWith):
     """Implements `Runner` with a bundle's memory and no inference: every graph finds nothing.
 
     It measures the harness, like a null system under test. Its provider says so in every record.
@@ -63,14 +63,3 @@ class NullRunner:
         """Gives the memory back."""
         self._closed = True
         self._memory.close()
-
-    def __enter__(self) -> NullRunner:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

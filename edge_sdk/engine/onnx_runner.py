@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_sdk.closing import ClosedByWith
 from edge_sdk.engine.bundle import Bundle
 from edge_sdk.engine.manifest import FEATURES, GraphSpec
 from edge_sdk.engine.memory import TensorMemory
@@ -42,7 +42,7 @@ CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 _log = logging.getLogger(__name__)
 
 
-class OnnxRunner:
+class OnnxRunner(ClosedByWith):
     """Implements `Runner` with one ONNX Runtime session a graph.
 
     On the CPU every tensor is bound by address, once: a run allocates nothing the size of a frame and
@@ -134,17 +134,6 @@ class OnnxRunner:
         self._on_device.clear()
         self._sessions.clear()
         self._memory.close()
-
-    def __enter__(self) -> OnnxRunner:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _bind_host(self, graph: GraphSpec) -> onnxruntime.IOBinding:
         binding = self._sessions[graph.name].io_binding()

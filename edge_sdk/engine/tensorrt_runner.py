@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import Any
 
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from edge_sdk.buffers.cuda import CudaDevice
 from edge_sdk.buffers.cuda_streams import CudaEvent, CudaStream
 from edge_sdk.clock import Clock, MonotonicClock
+from edge_sdk.closing import ClosedByWith
 from edge_sdk.engine.manifest import Manifest
 from edge_sdk.engine.tensorrt_api import Engine, TensorRt
 from edge_sdk.engine.tensorrt_graphs import MODES, GraphTrial, try_graphs
@@ -85,7 +85,7 @@ class SharedEngines:
         self.device.close()
 
 
-class TensorRtRunner:
+class TensorRtRunner(ClosedByWith):
     """Implements `Runner` with one execution context a graph, on one stream that waits for no other.
 
     Features stay on the GPU: `array` refuses them. Images and results are used in place on a GPU that
@@ -249,17 +249,6 @@ class TensorRtRunner:
                     stream.close()
         self._lanes.clear()
         self._shared.release()
-
-    def __enter__(self) -> TensorRtRunner:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _lane(self, graph: str) -> Lane:
         if self._closed:

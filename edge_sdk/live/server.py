@@ -18,10 +18,11 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiohttp import web
 
+from edge_sdk.closing import ClosedByWith
 from edge_sdk.errors import ConfigError, DeviceError, EdgeSdkError
 from edge_sdk.frames import Registration
 from edge_sdk.live.board import Board
@@ -31,9 +32,6 @@ from edge_sdk.live.metrics import metrics_text
 from edge_sdk.live.pictures import LiveFrame, still_pictures
 from edge_sdk.live.viewer import MOST_MESSAGE_BYTES, Viewer
 from edge_sdk.registering import fit_registration
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 __all__ = ["LiveServer"]
 
@@ -73,7 +71,7 @@ _HEADERS = {
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class LiveServer:
+class LiveServer(ClosedByWith):
     """The page of one run.
 
     Arguments:
@@ -180,12 +178,6 @@ class LiveServer:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._server_thread.join()
         sys.setswitchinterval(self._switch_s)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # Pictures -------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
+from edge_sdk.closing import ClosedByWith
 from edge_sdk.errors import ConfigError
 from edge_sdk.frames import FramePair
 from edge_sdk.live.alarms import AlarmRule
@@ -31,8 +32,6 @@ from edge_sdk.sla import Sla
 from edge_sdk.sources import Source
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from edge_sdk.live.server import LiveServer
 
 __all__ = ["LiveOptions", "LiveSession"]
@@ -75,7 +74,7 @@ class LiveOptions:
             raise ConfigError("MQTT needs both: a broker, and a file in which messages wait")
 
 
-class LiveSession:
+class LiveSession(ClosedByWith):
     """Opens what `LiveOptions` ask for; give its `source`, `force` and `observers` to the run.
 
         with LiveSession(detector, source, LiveOptions(serve=parse_address(":8080"))) as live:
@@ -218,12 +217,6 @@ class LiveSession:
     def close(self) -> None:
         """Ends everything, the recording whole. A second call does nothing."""
         self._stack.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _judged(self, verdicts: Verdicts, frames: int) -> None:
         if self.mqtt is not None:

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from edge_sdk.closing import ClosedByWith
 from edge_sdk.errors import ConfigError, DeviceError
 from edge_sdk.frames import FramePair
 from edge_sdk.measurements import FrameResult
@@ -23,7 +23,6 @@ from edge_sdk.report.verdict import Verdicts
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client
-    from typing_extensions import Self
 
 __all__ = ["Broker", "MqttPublisher", "parse_broker"]
 
@@ -93,7 +92,7 @@ def parse_broker(url: str, name: str = "run") -> Broker:
     )
 
 
-class MqttPublisher:
+class MqttPublisher(ClosedByWith):
     """Publishes results and SLA verdicts: an observer for `run_source` and `record_run`.
 
     The run's thread hands results over and goes on; another thread writes them to the spool and gives
@@ -222,14 +221,6 @@ class MqttPublisher:
         self._client.loop_stop()
         self.left_waiting = len(self._spool)
         self._spool.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _next(self) -> int:
         with self._lock:

@@ -10,21 +10,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cv2
 
 from edge_sdk.clock import Clock, MonotonicClock
+from edge_sdk.closing import ClosedByWith
 from edge_sdk.errors import DeviceError
 from edge_sdk.frames import FramePair, RgbFrame
 from edge_sdk.measurements import FrameResult
 from edge_sdk.recording.layout import VERSION, pair_to_json
 from edge_sdk.recording.writer import RecordingPlan, SegmentedFile, facts_text, limit_bytes
 from edge_sdk.routing import RouterMemory
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 __all__ = ["RecordingState", "RunRecording"]
 
@@ -70,7 +67,7 @@ class _Entry:
     jpeg: bytes | None
 
 
-class RunRecording:
+class RunRecording(ClosedByWith):
     """Records each pair of a run: an observer for `run_source` and `record_run`.
 
     The run's thread hands a pair over; another thread writes it. A disk that fails or is full ends the
@@ -152,14 +149,6 @@ class RunRecording:
             self._closed = True
         self._queue.put(None)
         self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _take(self, pair: FramePair, result: FrameResult | None, why: str) -> None:
         self._sequence += 1

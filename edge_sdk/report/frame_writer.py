@@ -5,17 +5,13 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_sdk.closing import ClosedByWith
 from edge_sdk.errors import ConfigError, DeviceError, ShapeError, StateError
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 __all__ = ["FrameWriter"]
 
@@ -23,7 +19,7 @@ _CODECS = {".mp4": "mp4v", ".avi": "MJPG"}
 _JPEG_QUALITY = 90
 
 
-class FrameWriter:
+class FrameWriter(ClosedByWith):
     """Writes pictures to a folder (a JPEG each) or to a video, by what the path looks like.
 
     A folder's files appear whole or not at all. A video has the name `PATH.part` + suffix until
@@ -114,14 +110,6 @@ class FrameWriter:
                 "What there is stays in that file."
             )
         self._part.replace(self.path)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def _part(self) -> Path:
