@@ -24,6 +24,7 @@ from edge_sdk.frames import (
     FfcState,
     FramePair,
     Registration,
+    RegistrationBy,
     RgbFrame,
     ThermalFrame,
     ThermalUnit,
@@ -117,8 +118,13 @@ def pair_to_json(
     jpeg: bool,
     seen: bool,
 ) -> dict[str, Any]:
-    """Lays out everything of a pair but its pixels, in JSON types."""
+    """Lays out everything of a pair but its pixels, in JSON types.
+
+    The registration is the one that was in force, whoever gave it.
+    """
     rgb, thermal, registration = pair.rgb, pair.thermal, pair.registration
+    if result is not None and result.registration is not None:
+        registration = result.registration
     return {
         "key": pair.key,
         "arrival_ns": arrival_ns,
@@ -174,6 +180,7 @@ def pair_from_json(
                 _registration(entry["registration"]),
                 entry["skew_ms"],
                 notes=tuple(entry["notes"]),
+                registration_by=RegistrationBy.SOURCE,
                 rgb_fault=entry["faults"]["rgb"],
                 thermal_fault=entry["faults"]["thermal"],
             ),
