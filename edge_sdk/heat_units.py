@@ -275,8 +275,7 @@ def _judge(
     image: NDArray[np.uint16], cold: NDArray[np.bool_] | None, unit: HeatUnit
 ) -> tuple[str, NDArray[np.bool_] | None]:
     """Says why centikelvin cannot be believed, or ""; and which pixels are dead."""
-    step = max(1, min(image.shape[1] // 80, image.shape[0] // 64))
-    few = image[::step, ::step]
+    few = _thinned(image)
     median = float(np.partition(few, few.size // 2, axis=None)[few.size // 2])
     low, high = (limit * 100 for limit in PLAUSIBLE_K)
     if not low <= median <= high:
@@ -292,7 +291,7 @@ def _judge(
 
 
 def _isolated(image: NDArray[np.uint16], ends: tuple[int, ...]) -> NDArray[np.bool_] | None:
-    """Pixels at an end of the scale whose eight neighbours are all nearer to the frame's middle.
+    """Pixels at an end of the scale, far beyond all others, whose neighbours are all nearer to the middle.
 
     A lens spreads what is truly hot over its neighbours: an end of the scale alone is a dead pixel.
     """
@@ -300,16 +299,26 @@ def _isolated(image: NDArray[np.uint16], ends: tuple[int, ...]) -> NDArray[np.bo
     ends = tuple(end for end in ends if end in (least, most))
     if not ends:
         return None
-    dead = np.zeros(image.shape, np.bool_)
-    middle = float(np.partition(image, image.size // 2, axis=None)[image.size // 2])
+    few = _thinned(image)
+    low, middle, high = (float(value) for value in np.percentile(few, (5, 50, 95)))
+    dead: NDArray[np.bool_] | None = None
     for end in ends:
+        if abs(end - middle) <= high - low:
+            continue
         rows, columns = np.nonzero(image == end)
-        if len(rows) > max(1, _DEAD_SHARE * image.size) or middle == end:
+        if len(rows) > max(1, _DEAD_SHARE * image.size):
             continue
         around = _around(image, rows, columns).astype(np.float64)
         alone = (np.abs(around - middle) < np.abs(around - end)).all(axis=0)
-        dead[rows[alone], columns[alone]] = True
-    return dead if dead.any() else None
+        if alone.any():
+            dead = np.zeros(image.shape, np.bool_) if dead is None else dead
+            dead[rows[alone], columns[alone]] = True
+    return dead
+
+
+def _thinned(image: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    step = max(1, min(image.shape[1] // 80, image.shape[0] // 64))
+    return image[::step, ::step]
 
 
 def _around(image: NDArray[Any], rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[Any]:

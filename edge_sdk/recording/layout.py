@@ -170,6 +170,7 @@ def pair_from_json(
     try:
         seen, rgb_frame = _rgb(entry["rgb"], rgb, key)
         memory = dict(entry["memory"])
+        registration = _registration(entry["registration"])
         return RecordedPair(
             sequence,
             int(entry["arrival_ns"]),
@@ -177,7 +178,7 @@ def pair_from_json(
                 key,
                 rgb_frame,
                 _thermal(entry["thermal"], thermal),
-                _registration(entry["registration"]),
+                registration,
                 entry["skew_ms"],
                 notes=tuple(entry["notes"]),
                 registration_by=RegistrationBy.SOURCE,
@@ -185,7 +186,7 @@ def pair_from_json(
                 thermal_fault=entry["faults"]["thermal"],
             ),
             RouterMemory(RouterState(**memory["state"]), _size(memory["rgb_size_wh"])),
-            None if entry["result"] is None else _result_from_json(key, entry["result"]),
+            None if entry["result"] is None else _result_from_json(key, entry["result"], registration),
             entry["unanswered"] or "",
             seen,
         )
@@ -273,10 +274,11 @@ def _result_to_json(result: FrameResult) -> dict[str, Any]:
         "engine_ns": dict(result.engine_ns),
         "gpu_ms": {graph: dict(times) for graph, times in result.gpu_ms.items()},
         "notes": list(result.notes),
+        "registered": result.registration is not None,
     }
 
 
-def _result_from_json(key: str, entry: Mapping[str, Any]) -> FrameResult:
+def _result_from_json(key: str, entry: Mapping[str, Any], registration: Registration | None) -> FrameResult:
     boxes = entry["detections"]
     heat = tuple(box["temperatures"] and BoxTemperatures(**box["temperatures"]) for box in boxes)
     return FrameResult(
@@ -296,6 +298,7 @@ def _result_from_json(key: str, entry: Mapping[str, Any]) -> FrameResult:
         dict(entry["engine_ns"]),
         tuple(entry["notes"]),
         entry["gpu_ms"],
+        registration if entry.get("registered") else None,
     )
 
 
