@@ -140,11 +140,11 @@ def energy_of_run(record: RunRecord) -> tuple[EnergyReport | None, str]:
 
 
 def _frozen(part: PowerPart, energy: Energy, start_ns: int, end_ns: int) -> str:
-    """Says why the sensor is not believed to have moved: too long on one reading, or the same idle and at work."""
+    """Says why the sensor is not believed to have moved: too long on one reading, or idle as at work."""
     if energy.standstill_s > FROZEN_S:
         return (
-            f"the power sensor stood still: the same reading for {energy.standstill_s:.1f} s of the run, at most "
-            f"{FROZEN_S:g} s are believed"
+            f"the power sensor stood still: the same reading for {energy.standstill_s:.1f} s of the run, "
+            f"at most {FROZEN_S:g} s are believed"
         )
     spans = [span for span in (part.idle_before, part.idle_after) if span]
     if not spans or part.trace.joules:

@@ -37,7 +37,13 @@ from edge_sdk.stats.series import (
     lag1_autocorrelation,
     warm_up_frames,
 )
-from edge_sdk.stats.trace_checks import FROZEN_S, gap_limit_s, longest_standstill_s, refuse_impossible
+from edge_sdk.stats.trace_checks import (
+    FROZEN_S,
+    MAX_RAIL_W,
+    gap_limit_s,
+    longest_standstill_s,
+    refuse_impossible,
+)
 
 __all__ = [
     "BLOCK_NS",
@@ -45,6 +51,7 @@ __all__ = [
     "FROZEN_S",
     "IDLE_AGREEMENT",
     "LOW_CONFIDENCE_S",
+    "MAX_RAIL_W",
     "MAX_WARM_UP_SHARE",
     "MIN_INFERENCES",
     "MIN_RATE_BLOCKS",

@@ -13,7 +13,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_sdk.errors import MeterError
 from edge_sdk.power import PowerTrace, RailFacts

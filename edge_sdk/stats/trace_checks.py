@@ -7,6 +7,7 @@ A trace is taken at its word only where it was there: what a sensor did while no
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +30,8 @@ MIN_COVERED_SHARE = 0.9
 """A window of which less is covered by samples has no figure: reads that failed are absent time."""
 
 FROZEN_S = 30.0
-"""A sensor that gives the very same reading for longer is not believed: the voltage and the load of a machine at
-work both move by a step of the sensor's within that time, 70 time constants of an INA3221."""
+"""A sensor that gives the very same reading for longer is not believed: voltage and load of a machine at work
+both move by a step of the sensor's within that time, 70 time constants of an INA3221."""
 
 MAX_RAIL_W = 20_000.0
 """No machine that this SDK runs on draws more; a larger value is a wrong unit or a broken line."""
@@ -48,7 +49,7 @@ class Column:
     Attributes:
         times_ns: float64 [n], monotonic clock.
         values: float64 [n], watts, or joules where the rail is counted.
-        gaps_s: float64, lengths of the times without a sample that are longer than usual, all of them tolerable.
+        gaps_s: float64, lengths of the times without a sample that are longer than usual, all tolerable.
         range_w: largest less smallest power of the whole trace: what may have happened in a gap.
     """
 
@@ -108,8 +109,8 @@ def refuse_impossible(trace: PowerTrace, rail: RailFacts, first: int = 0, last: 
     if len(wrong):
         at_s = float(trace.times_ns[first + int(wrong[0])] - trace.times_ns[0]) / 1e9
         raise MeterError(
-            f"rail {rail.label}: {watts[wrong[0]]:g} W at {at_s:.2f} s of the trace ({len(wrong)} such samples); "
-            f"expected {least_w:.3g} to {MAX_RAIL_W:g} W. The sensor, or the unit of the file, is wrong"
+            f"rail {rail.label}: {watts[wrong[0]]:g} W at {at_s:.2f} s of the trace ({len(wrong)} such "
+            f"samples); expected {least_w:.3g} to {MAX_RAIL_W:g} W. The sensor or the file's unit is wrong"
         )
 
 
@@ -129,7 +130,7 @@ def longest_standstill_s(trace: PowerTrace, labels: tuple[str, ...], start_ns: i
         return 0.0
     moved = np.flatnonzero((np.diff(columns, axis=1) != 0.0).any(axis=0))
     edges = np.concatenate([[0], moved + 1, [len(times)]])
-    return max(float(times[end - 1] - times[start]) / 1e9 for start, end in zip(edges, edges[1:]))
+    return max(float(times[end - 1] - times[start]) / 1e9 for start, end in pairwise(edges))
 
 
 def _refuse_open_ends(
@@ -154,9 +155,9 @@ def _refuse_holes(
         worst = int(holes[np.argmax(steps_s[holes])])
         from_s = (int(times[worst]) - start_ns) / 1e9
         raise MeterError(
-            f"rail {label}: no sample for {steps_s[worst]:.2f} s from {max(0.0, from_s):.2f} s of the window on "
-            f"({len(holes)} such holes, {steps_s[holes].sum():.2f} of {(end_ns - start_ns) / 1e9:.2f} s); at most "
-            f"{limit_s:.2f} s are bridged. What was drawn meanwhile is unknown"
+            f"rail {label}: no sample for {steps_s[worst]:.2f} s from {max(0.0, from_s):.2f} s of the window "
+            f"on ({len(holes)} such holes, {steps_s[holes].sum():.2f} of {(end_ns - start_ns) / 1e9:.2f} s); "
+            f"at most {limit_s:.2f} s are bridged. What was drawn meanwhile is unknown"
         )
 
 
@@ -172,15 +173,16 @@ def _refuse_bad_counter(
     if len(fell):
         at_s = (int(times[fell[0] + 1]) - int(times[0])) / 1e9
         raise MeterError(
-            f"rail {label}: its energy counter fell from {joules[fell[0]]:.3f} to {joules[fell[0] + 1]:.3f} J "
-            f"{at_s:.2f} s into the window: it was restarted, and what it had counted is lost"
+            f"rail {label}: its energy counter fell from {joules[fell[0]]:.3f} to "
+            f"{joules[fell[0] + 1]:.3f} J {at_s:.2f} s into the window: it was restarted, and what it had "
+            "counted is lost"
         )
     steps_s = np.diff(times) / 1e9
     fast = np.flatnonzero(grown > MAX_RAIL_W * np.maximum(steps_s, 1e-3))
     if len(fast):
         raise MeterError(
-            f"rail {label}: its energy counter grew by {grown[fast[0]]:g} J in {steps_s[fast[0]]:.3f} s, more than "
-            f"{MAX_RAIL_W:g} W: it started over or is broken"
+            f"rail {label}: its energy counter grew by {grown[fast[0]]:g} J in {steps_s[fast[0]]:.3f} s, "
+            f"more than {MAX_RAIL_W:g} W: it started over or is broken"
         )
     drawn = np.isfinite(watts)
     if drawn.sum() < 2:
@@ -198,18 +200,17 @@ def _refuse_counter_beside_power(
     """Compares a counter with the power that the same sensor reads: over the whole, and while it stands."""
     read_j = np.concatenate([[0.0], np.cumsum(np.diff(times) / 1e9 * (watts[1:] + watts[:-1]) / 2.0)])
     counted_j, seconds = float(joules[-1] - joules[0]), float(times[-1] - times[0]) / 1e9
-    if seconds > limit_s and not (
-        read_j[-1] / _COUNTER_AGREEMENT <= counted_j + 1e-9
-        and counted_j <= read_j[-1] * _COUNTER_AGREEMENT + 1e-9
-    ):
+    step_j = float(np.diff(joules).max())  # a counter of whole Wh stands still between its steps
+    least_j, most_j = read_j[-1] / _COUNTER_AGREEMENT - step_j, read_j[-1] * _COUNTER_AGREEMENT + step_j
+    if seconds > limit_s and not least_j <= counted_j <= most_j:
         raise MeterError(
-            f"rail {label}: its counter grew by {counted_j:.3f} J in {seconds:.2f} s while its power readings make "
-            f"{read_j[-1]:.3f} J: one of the two is wrong"
+            f"rail {label}: its counter grew by {counted_j:.3f} J in {seconds:.2f} s, "
+            f"its power readings make {read_j[-1]:.3f} J: one of the two is wrong"
         )
     edges = np.concatenate([[0], np.flatnonzero(np.diff(joules) > 0.0) + 1, [len(joules) - 1]])
-    for start, end in zip(edges, edges[1:]):
+    for start, end in pairwise(edges):
         still_s = float(times[end] - times[start]) / 1e9
-        if still_s > limit_s and read_j[end] - read_j[start] > 0.0:
+        if still_s > limit_s and read_j[end] - read_j[start] > _COUNTER_AGREEMENT * step_j:
             raise MeterError(
                 f"rail {label}: its counter stood still for {still_s:.2f} s while power was drawn "
                 f"({watts[start:end].mean():.3f} W): energy is missing from it"
