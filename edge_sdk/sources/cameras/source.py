@@ -258,8 +258,7 @@ class CameraSource(BaseSource):
             self._units.add(thermal.unit.value)
         if self._index == 0:
             notes += tuple(self.refused_settings)
-        for frame in (paired.rgb, paired.thermal):
-            notes += frame.facts.notes if frame is not None else ()
+        notes += paired.rgb.facts.notes if paired.rgb is not None else ()
         faults = {
             camera: (paired.why if getattr(paired, camera) is None and camera in self.readers else None)
             for camera in CAMERAS
@@ -293,6 +292,7 @@ def _thermal_frame(frame: CameraFrame) -> ThermalFrame:
         facts.calibration,
         facts.ffc,
         facts.sequence,
+        facts.notes,
     )
 
 
