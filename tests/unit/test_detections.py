@@ -48,7 +48,8 @@ def two() -> Detections:
 
 def test_items_carry_names_and_temperatures() -> None:
     first, second = two()
-    assert first == Detection("hotspot", pytest.approx(0.9), (1, 2, 11, 22), HEAT)
+    assert first == Detection("hotspot", first.score, (1, 2, 11, 22), HEAT)
+    assert first.score == pytest.approx(0.9)
     assert second.class_name == "insulator"
     assert second.temperatures is None
     assert repr(two()) == "hotspot 0.90, insulator 0.40"
