@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from edge_sdk.detections import Detections
 from edge_sdk.errors import ConfigError
@@ -101,6 +102,16 @@ class Signals:
                 put(self, **{name: number(value, f"Signals {name}", finite=False)})
         if self.heat_unit not in (None, "kelvin", "noise"):
             raise ConfigError(f"Signals heat_unit: expected 'kelvin' or 'noise', found {self.heat_unit!r}")
+
+    def as_json(self) -> dict[str, Any]:
+        """Lays them out for programs: `hot_delta_k` is there only where it is in kelvin.
+
+        Of frames in counts it is `hot_delta_noise`, in multiples of what noise is worth nominally.
+        """
+        laid_out = dict(vars(self))
+        if self.heat_unit == "noise":
+            laid_out["hot_delta_noise"], laid_out["hot_delta_k"] = self.hot_delta_k, None
+        return laid_out
 
 
 _MEASURED = ("luminance", "contrast", "hot_delta_k", "screen_score", "rgb_confidence")

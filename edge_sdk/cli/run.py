@@ -252,7 +252,7 @@ def frame_line(result: FrameResult) -> dict[str, Any]:
             }
             for found in result.detections
         ],
-        "signals": vars(result.signals),
+        "signals": result.signals.as_json(),
         "stage_ms": {stage: round(elapsed, 4) for stage, elapsed in result.stage_ms.items()},
         "graph_ms": {graph: round(elapsed / 1e6, 4) for graph, elapsed in result.engine_ns.items()},
         "gpu_ms": {
