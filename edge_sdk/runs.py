@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.devices import machine_facts
+from edge_sdk.engine.int8_sums import SATURATING
 from edge_sdk.errors import ConfigError, FrameError, SourceError
 from edge_sdk.frames import FramePair, RgbFrame
 from edge_sdk.machine_state.reader import MachineReader
@@ -54,6 +55,10 @@ __all__ = [
 NOT_ON_JETSON = "Not measured on Jetson: these times hold for the machine named here alone."
 NULL_ENGINE = "The null engine ran: nothing was inferred; times are those of the harness alone."
 EMULATED_DRIVER = "The CUDA driver is emulated: no time here is that of a GPU."
+INT8_SATURATES = (
+    "INT8 sums saturate on this CPU, and ONNX Runtime cannot open this engine with its exact kernels: "
+    "detections differ from those of other machines."
+)
 NO_THERMAL_DEGREES = "Thermal frames are in counts of unknown unit: no degree is claimed."
 
 
@@ -305,6 +310,7 @@ def record_run(
             loaded=choice.provider,
             tried=choice.tried,
             fallback=asked_device not in ("auto", choice.device),
+            int8_sums=choice.int8_sums,
         ),
         source=SourceFacts(
             uri=source.uri,
@@ -467,6 +473,8 @@ def _conditions(detector: Detector, thermal_unit: str) -> list[str]:
         conditions.append(NULL_ENGINE)
     if "(emulated)" in detector.provider:
         conditions.append(EMULATED_DRIVER)
+    if detector.choice.int8_sums == SATURATING:
+        conditions.append(INT8_SATURATES)
     if thermal_unit == "counts":
         conditions.append(NO_THERMAL_DEGREES)
     shipped = detector.bundle.manifest.gate
