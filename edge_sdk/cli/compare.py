@@ -6,7 +6,6 @@ command line is wrong.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from edge_sdk.cli.run import refuse_unwritable
+from edge_sdk.cli.outputs import put_json, refuse_unwritable
 from edge_sdk.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def compare(
         if refused:
             document["ratios"] = []
         try:
-            json_file.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+            put_json(json_file, document)
         except OSError as error:
             raise ConfigError(f"{json_file}: cannot be written ({error.strerror or error})") from error
         console.print(Text(f"comparison: {json_file}"), soft_wrap=True)

@@ -32,9 +32,13 @@ from edge_sdk.stats.energy import (
 )
 from edge_sdk.stats.series import (
     MAX_WARM_UP_SHARE,
+    USUAL_WARM_UP,
     Block,
+    Settling,
+    WarmUpBudget,
     block_percentiles,
     lag1_autocorrelation,
+    settling,
     warm_up_frames,
 )
 
@@ -48,11 +52,14 @@ __all__ = [
     "MIN_RATE_BLOCKS",
     "MIN_SAMPLES",
     "MIN_WINDOW_S",
+    "USUAL_WARM_UP",
     "Block",
     "Bounds",
     "Energy",
     "Figure",
     "GroupFit",
+    "Settling",
+    "WarmUpBudget",
     "admissible_over",
     "binomial_cdf",
     "block_percentiles",
@@ -64,6 +71,7 @@ __all__ = [
     "percentile_bounds",
     "rate_bounds",
     "samples_needed",
+    "settling",
     "share_bounds",
     "warm_up_frames",
     "window_energy",
