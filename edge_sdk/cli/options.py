@@ -28,13 +28,16 @@ PLANS = typer.Option(
 )
 TRUST_PLAN = typer.Option(None, rich_help_panel=ENGINE_PANEL, help="SHA-256 of their record. A plan is code.")
 DLA = typer.Option(
-    False, rich_help_panel=ENGINE_PANEL, help="TensorRT: the plans with the thermal graph on a DLA."
+    False, "--dla", rich_help_panel=ENGINE_PANEL, help="TensorRT: the plans with the thermal graph on a DLA."
 )
 CUDA_GRAPHS = typer.Option(
     "auto", rich_help_panel=ENGINE_PANEL, help="TensorRT: auto (where faster), on or off."
 )
 OVERLAP_UPLOAD = typer.Option(
-    False, rich_help_panel=ENGINE_PANEL, help="TensorRT: copy thermal beside the RGB graph."
+    False,
+    "--overlap-upload",
+    rich_help_panel=ENGINE_PANEL,
+    help="TensorRT: copy thermal beside the RGB graph.",
 )
 
 METER = typer.Option(

@@ -167,19 +167,23 @@ def run(
         None, rich_help_panel=_LIVE, help="Alarm too: a part this hot, degrees Celsius."
     ),
     mqtt: str | None = typer.Option(
-        None, rich_help_panel=_LIVE, help="mqtt://USER:PASSWORD@HOST:PORT/TOPIC, or mqtts; HOST is enough."
+        None, rich_help_panel=_LIVE, help="mqtt://USER@HOST:PORT/TOPIC, or mqtts; HOST is enough."
     ),
     mqtt_spool: Path = typer.Option(
         Path("edge-sdk-mqtt.db"), rich_help_panel=_LIVE, help="Where messages wait for the broker."
     ),
     mqtt_every: bool = typer.Option(
-        False, rich_help_panel=_LIVE, help="Publish every pair, not only findings and route changes."
+        False,
+        "--mqtt-every",
+        rich_help_panel=_LIVE,
+        help="Publish every pair, not only findings and route changes.",
     ),
 ) -> None:
     """Runs an engine over a source, picks a route for every frame, and says what it found and took.
 
-    A signal or an error ends the run; what was measured until then is saved. Exit status: 0 done, 3 failed
-    or an output is incomplete, 128 + the signal's number.
+    A signal or an error ends it; what was measured until then is saved.
+
+    Exit: 0 done, 3 failed or an output is incomplete, 128 + n after signal n.
     """
     # Late, so that `edge-sdk --help` loads neither NumPy nor an inference runtime.
     import edge_sdk

@@ -58,9 +58,8 @@ app = typer.Typer(
 
 _SLA_FILE = typer.Argument(metavar="SLA.yaml", help="The SLA file.", show_default=False)
 _JSON = typer.Option(None, "--json", metavar="FILE", help="The run's record; - for standard output.")
-_MARKDOWN = typer.Option(
-    None, "--report", "--markdown", metavar="FILE", help="A report for people: .html (one file) or .md."
-)
+_REPORT = typer.Option(None, "--report", metavar="FILE", help="A report for people: .html (one file) or .md.")
+_MARKDOWN = typer.Option(None, "--markdown", metavar="FILE", hidden=True, help="Older name of --report.")
 _JUNIT = typer.Option(None, "--junit", metavar="FILE", help="JUnit XML for CI: a test a clause; or -.")
 
 
@@ -68,6 +67,7 @@ _JUNIT = typer.Option(None, "--junit", metavar="FILE", help="JUnit XML for CI: a
 def check(
     sla_file: str = _SLA_FILE,
     json_file: Path | None = _JSON,
+    report_file: Path | None = _REPORT,
     markdown_file: Path | None = _MARKDOWN,
     junit_file: Path | None = _JUNIT,
     device: str | None = typer.Option(None, help="auto, cpu, cuda or tensorrt; default: the SLA's."),
@@ -92,7 +92,8 @@ def check(
     from edge_sdk.sla import load_sla
     from edge_sdk.sla_check import check_sla
 
-    _refuse(json_file, markdown_file, junit_file)
+    report_file = report_file or markdown_file
+    _refuse(json_file, report_file, junit_file)
     sla = load_sla(sla_file)
     plan_options = PlanOptions(dla, plans, trust_plan, cuda_graphs, overlap_upload)
     results, ending = Results(), Ending()
@@ -111,7 +112,7 @@ def check(
             plan_options=plan_options,
             ending=ending,
         )
-        _save(results, checked.record, checked.verdicts, json_file, markdown_file, junit_file)
+        _save(results, checked.record, checked.verdicts, json_file, report_file, junit_file)
         ending.saved()
     _say(results, checked.record, checked.verdicts, json_file, junit_file)
     if ending.error is not None and not isinstance(ending.error, EdgeSdkError):
@@ -128,6 +129,7 @@ def judge_again(
     ),
     sla_file: str = _SLA_FILE,
     json_file: Path | None = _JSON,
+    report_file: Path | None = _REPORT,
     markdown_file: Path | None = _MARKDOWN,
     junit_file: Path | None = _JUNIT,
 ) -> None:
@@ -136,12 +138,13 @@ def judge_again(
     from edge_sdk.report.verdict import judge
     from edge_sdk.sla import load_sla
 
-    _refuse(json_file, markdown_file, junit_file)
+    report_file = report_file or markdown_file
+    _refuse(json_file, report_file, junit_file)
     sla = load_sla(sla_file)
     record = load_record(record_file)
     verdicts = judge(record, sla)
     results = Results()
-    _save(results, record, verdicts, json_file, markdown_file, junit_file)
+    _save(results, record, verdicts, json_file, report_file, junit_file)
     _say(results, record, verdicts, json_file, junit_file)
     raise typer.Exit(COULD_NOT_RUN if results.problems else verdicts.exit_status)
 

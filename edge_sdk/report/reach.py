@@ -76,8 +76,9 @@ def unsettled_text(record: RunRecord) -> str:
         return ""
     return (
         f"did not settle in time: the first {found.head} of {len(record.frames)} frames "
-        f"({found.head_s:.1f} s) are {found.slower:.2g} times as slow as the rest, and warm-up may take {budget.seconds:g} s, "
-        f"{budget.frames} frames and {100 * budget.share:g} % of the run. They count with the rest."
+        f"({found.head_s:.1f} s) are {found.slower:.2g} times as slow as the rest, "
+        f"and warm-up may take {budget.seconds:g} s, {budget.frames} frames and "
+        f"{100 * budget.share:g} % of the run. They count with the rest."
     )
 
 

@@ -23,7 +23,7 @@ run: no number of frames bounds a maximum, or shows a share of exactly 0. A run 
 states passes no clause. A slow head of the run within `warm_up_s`, `warm_up_frames` and a tenth of the run
 is warm-up; a longer one is judged with the rest. Paths in `engine` and `source` are relative to the file.
 A key that is not known is refused by name: a limit with a typing error in it would otherwise never be judged.
-Numbers that YAML reads otherwise than people (`010`, `1:30`), anchors, aliases and duplicate keys are refused.
+Numbers that YAML reads otherwise than people (`010`, `1:30`), anchors, aliases and duplicate keys too.
 """
 
 from edge_sdk.sla.parse import load_sla, parse_sla

@@ -136,7 +136,7 @@ def test_a_slow_head_beyond_the_budget_counts_and_passes_nothing_that_it_misses(
 
 
 def test_a_slow_start_of_the_frame_rate_is_no_warm_up() -> None:
-    slow, quick = [40.0] * 450, [20.0] * 550
+    slow, quick = [40.0] * 4500, [20.0] * 5500
     record = record_of(slow + quick, period_ms=40.0)
     start_ns = np.cumsum([0, *(round(ms * 1e6) for ms in (slow + quick)[:-1])])
     record = replace(record, frames=replace(record.frames, start_ns=start_ns))
