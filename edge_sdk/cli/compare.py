@@ -68,7 +68,7 @@ def compare(
     say_where(console, "comparison", json_file)
     if found is not None and found.over and not comparison.unsound:
         raise typer.Exit(WORSE)
-    undecided = found is not None and (not found.within or comparison.unsound)
+    undecided = found is not None and (not found.within or found.undecided or comparison.unsound)
     raise typer.Exit(REFUSED if refused or undecided else 0)
 
 
@@ -88,6 +88,7 @@ def _print_regressions(found: Regressions, console: Console) -> None:
     for words, figures, style in (
         ("Worse by more than", found.over, "bold red"),
         ("Not shown to be within or over", found.undecided, "yellow"),
+        ("Too few frames for", found.too_few, "dim"),
         ("Within", found.within, "green"),
     ):
         if figures:

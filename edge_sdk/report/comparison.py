@@ -137,13 +137,15 @@ class Regressions:
         limit: share, 0.05 for 5 %.
         over: figures whose lower bound is beyond it.
         within: figures whose upper bound is not.
-        undecided: figures of which the frames show neither.
+        undecided: figures of which the frames show neither: longer runs would.
+        too_few: figures without bounds.
     """
 
     limit: float
     over: tuple[str, ...]
     within: tuple[str, ...]
     undecided: tuple[str, ...]
+    too_few: tuple[str, ...]
 
 
 def regressions(comparison: Comparison, limit: float) -> Regressions:
@@ -152,17 +154,16 @@ def regressions(comparison: Comparison, limit: float) -> Regressions:
     Arguments:
         limit: share by which B may be worse: 0.05 for 5 %.
     """
-    found: dict[str, list[str]] = {"over": [], "within": [], "undecided": []}
+    found: dict[str, list[str]] = {"over": [], "within": [], "undecided": [], "too_few": []}
     for entry in comparison.ratios:
         if entry.worse and entry.ratio is not None:
             bounds = entry.worse_by()
-            kind = "undecided"
-            if bounds is not None and bounds[0] > limit:
-                kind = "over"
-            elif bounds is not None and bounds[1] <= limit:
-                kind = "within"
+            if bounds is None:
+                kind = "too_few"
+            else:
+                kind = "over" if bounds[0] > limit else "within" if bounds[1] <= limit else "undecided"
             found[kind].append(entry.figure)
-    return Regressions(limit, *(tuple(found[kind]) for kind in ("over", "within", "undecided")))
+    return Regressions(limit, *(tuple(names) for names in found.values()))
 
 
 def differences(a: RunRecord, b: RunRecord) -> tuple[Difference, ...]:

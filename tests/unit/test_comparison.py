@@ -16,11 +16,11 @@ from records import record_of
 from typer.testing import CliRunner, Result
 
 from edge_sdk.cli.main import app
-from edge_sdk.errors import RecordError
+from edge_sdk.errors import ConfigError, RecordError
 from edge_sdk.machine_state.reader import MachineReader
 from edge_sdk.machine_state.state import RunState
 from edge_sdk.measurements import Route
-from edge_sdk.report.comparison import compare_records, differences, regressions
+from edge_sdk.report.comparison import Ratio, compare_records, differences, regressions
 from edge_sdk.report.record import ProviderFacts, RunFacts, RunRecord, SourceFacts
 from edge_sdk.report.record_file import write_record
 
