@@ -41,12 +41,21 @@ from edge_sdk.stats.series import (
     settling,
     warm_up_frames,
 )
+from edge_sdk.stats.trace_checks import (
+    FROZEN_S,
+    MAX_RAIL_W,
+    gap_limit_s,
+    longest_standstill_s,
+    refuse_impossible,
+)
 
 __all__ = [
     "BLOCK_NS",
     "CONFIDENCE",
+    "FROZEN_S",
     "IDLE_AGREEMENT",
     "LOW_CONFIDENCE_S",
+    "MAX_RAIL_W",
     "MAX_WARM_UP_SHARE",
     "MIN_INFERENCES",
     "MIN_RATE_BLOCKS",
@@ -64,12 +73,15 @@ __all__ = [
     "binomial_cdf",
     "block_percentiles",
     "fit_by_group",
+    "gap_limit_s",
     "idle_power",
     "lag1_autocorrelation",
+    "longest_standstill_s",
     "marginal_energy",
     "percentile",
     "percentile_bounds",
     "rate_bounds",
+    "refuse_impossible",
     "samples_needed",
     "settling",
     "share_bounds",
