@@ -73,11 +73,15 @@ class CameraSource(BaseSource):
         backoff: Backoff | None = None,
     ) -> None:
         addresses, options = take_apart(uri)
-        super().__init__(options.text, on_bad=on_bad, loop=loop, clock=clock)
-        if loop != 1:
-            raise ConfigError(f"{self.uri}: loop: cameras have no passes; drop loop={loop}")
-        self.addresses: Mapping[str, CameraAddress] = addresses
         self.live = all(address.live for address in addresses.values())
+        # A live camera has no passes: one and endless ones are the same there.
+        super().__init__(
+            options.text, on_bad=on_bad, loop=1 if self.live and loop == 0 else loop, clock=clock
+        )
+        if self._loop != 1:
+            what = "a camera has no passes" if self.live else "a file read as a camera has one pass"
+            raise ConfigError(f"{self.uri}: loop: {what}; drop loop={loop}")
+        self.addresses: Mapping[str, CameraAddress] = addresses
         if not self.live and any(address.live for address in addresses.values()):
             raise ConfigError(
                 f"{self.uri}: a live camera cannot be paired with a file: their times never meet"
