@@ -89,7 +89,10 @@ class Pacer(Protocol):
 
 
 class Observer(Protocol):
-    """Sees every pair of a run, answered or not, on the run's own thread and in its own time: be quick."""
+    """Sees every pair of a run, answered or not, on the run's own thread and in its own time: be quick.
+
+    Where it has `conditions`, sentences that a reader of the run's record must know, they go there.
+    """
 
     def arrived(self, pair: FramePair) -> None:
         """A pair came out of the source and is about to be answered."""
@@ -326,7 +329,10 @@ def record_run(
         ),
         machine=machine_facts(),
         cold_start=ColdStart(import_ms=import_ms, load_ms=detector.load_ns / 1e6),
-        conditions=_conditions(detector, str(described.get("thermal_unit", ""))),
+        conditions=[
+            *_conditions(detector, str(described.get("thermal_unit", ""))),
+            *(remark for observer in observers for remark in getattr(observer, "conditions", ())),
+        ],
         sla=sla,
         sdk_version=VERSION,
         machine_state=watch.state(),
@@ -397,6 +403,7 @@ def open_recording(
     asked_device: str = "auto",
     jpeg_of: Callable[[RgbFrame], bytes | None] | None = None,
     clock: Clock | None = None,
+    begins_run: bool = True,
 ) -> RunRecording:
     """Begins to record a run: give what it returns to the run as an observer, and close it afterwards.
 
@@ -406,12 +413,15 @@ def open_recording(
         asked_device: what the caller asked `load` for.
         jpeg_of: see `RunRecording`; needed for `rgb="jpeg"`, from the `SeenThroughJpeg` around the source.
         clock: that arrival times are read from.
+        begins_run: False in the middle of a run; see `RunRecording`.
 
     Raises:
         ConfigError, DeviceError: the file exists or cannot be made.
     """
     facts = recording_facts(detector, source, asked_device).as_json()
-    return RunRecording(plan, facts, lambda: detector.memory, jpeg_of=jpeg_of, clock=clock)
+    return RunRecording(
+        plan, facts, lambda: detector.memory, jpeg_of=jpeg_of, clock=clock, begins_run=begins_run
+    )
 
 
 class _Counted:

@@ -191,6 +191,11 @@ class MqttPublisher(ClosedByWith):
         return self._spool.lost + self.left_out
 
     @property
+    def conditions(self) -> list[str]:
+        """What the run's record must say of its messages."""
+        return [f"{self.lost} MQTT messages of this run were lost."] if self.lost else []
+
+    @property
     def waiting(self) -> int:
         """Messages that the broker has not confirmed yet."""
         return len(self._spool) + self._queue.qsize()

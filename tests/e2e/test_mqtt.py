@@ -235,6 +235,7 @@ def test_a_killed_runs_messages_come_again_under_their_own_name(
     command = [
         sys.executable, "-m", "edge_sdk.cli.main", "run", "--source", f"pairs:{tmp_path}/site",
         "--engine", str(toy_fusion), "--device", "cpu", "--no-progress", "--mqtt-every", "--loop", "0",
+        "--pace-hz", "30",
         "--mqtt", f"mqtt://127.0.0.1:{broker.port}/site/7", "--mqtt-spool", str(tmp_path / "spool.db"),
     ]  # fmt: skip
     for start in (1, 2):
