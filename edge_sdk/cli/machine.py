@@ -6,7 +6,6 @@ machine could not be prepared or put back.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -20,7 +19,8 @@ import typer
 from rich.console import Console
 
 from edge_sdk.cli.doctor import finding_table
-from edge_sdk.cli.run import refuse_unwritable
+from edge_sdk.cli.outputs import put_json, refuse_unwritable
+from edge_sdk.cli.streams import tables
 from edge_sdk.errors import ConfigError
 
 __all__ = ["app"]
@@ -53,16 +53,17 @@ def show(
     findings = tuple(state_findings(snapshot, find_leftover(root)))
     own = root.resolve() == Path("/")
     title = "State of this machine" if own else f"State read from the tree {root}, not from this machine"
-    Console().print(finding_table(findings, title))
-    if json_file is not None:
-        document = {
+    put_json(
+        json_file,
+        {
             "schema": "edge-sdk/machine",
             "schema_version": 1,
             "this_machine": own,
             "locked": snapshot.locked,
             **asdict(snapshot),
-        }
-        json_file.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        },
+    )
+    tables(json_file).print(finding_table(findings, title))
 
 
 @app.command(context_settings={"allow_interspersed_args": False})

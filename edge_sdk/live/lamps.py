@@ -105,7 +105,7 @@ class SlaLamps:
         if not recorder.frames:
             return None
         self._frames = recorder.frames
-        self._verdicts = judge(recorder.finish(**self._facts), self._sla)
+        self._verdicts = judge(recorder.finish(**self._facts), self._sla, window=True)
         if self._on_verdict is not None:
             self._on_verdict(self._verdicts, self._frames)
         return self._verdicts
