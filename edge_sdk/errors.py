@@ -11,7 +11,7 @@
           OpenCvMissingError             OpenCV is not installed
         CudaError                      a call to the NVIDIA driver failed
         PoolExhaustedError             a buffer was asked for that is already lent out
-        OutputError                    a file of results cannot be written
+        SaveError                      a file of results cannot be written
       SourceError(RuntimeError)      frames cannot be read
         FrameError                     one frame is bad; the next may be good
           CamerasSilentError             a while without a frame of either camera
@@ -64,6 +64,7 @@ __all__ = [
     "PoolExhaustedError",
     "ProviderFallbackError",
     "RecordError",
+    "SaveError",
     "SensorsUnusableError",
     "ShapeError",
     "SlaFileError",
@@ -179,7 +180,7 @@ class PoolExhaustedError(DeviceError):
     """A buffer was asked for while every one of its kind is lent out."""
 
 
-class OutputError(DeviceError):
+class SaveError(DeviceError):
     """A file of results cannot be written. What stood there before still does.
 
     Attributes:

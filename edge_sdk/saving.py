@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from edge_sdk.closing import ClosedByWith
-from edge_sdk.errors import ConfigError, OutputError
+from edge_sdk.errors import ConfigError, SaveError
 
 __all__ = ["LineFile", "check_target", "save_bytes", "save_json", "save_text"]
 
@@ -24,7 +24,7 @@ _NOT_SYNCABLE = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
 _numbers = count()
 
 
-def save_bytes(path: Path | str, content: bytes, *, sync: bool = True) -> None:
+def save_bytes(path: Path | str, content: bytes, *, sync: bool = True, mode: int = 0o666) -> None:
     """Writes a file whole or not at all; an existing one is replaced only by a whole one.
 
     A link is followed; a device or a pipe is written to as it is.
@@ -33,9 +33,10 @@ def save_bytes(path: Path | str, content: bytes, *, sync: bool = True) -> None:
         path: the file; its folder must be there.
         content: all of it.
         sync: wait until the disk has it. Without, a power cut may lose the file, but not leave half of it.
+        mode: permissions of a new file, less the umask; an existing one's are kept.
 
     Raises:
-        OutputError: the file cannot be written; what stood there before still does.
+        SaveError: the file cannot be written; what stood there before still does.
     """
     try:
         if _is_special(path):
@@ -43,9 +44,9 @@ def save_bytes(path: Path | str, content: bytes, *, sync: bool = True) -> None:
             with os.fdopen(descriptor, "wb", buffering=0) as stream:
                 _write_all(stream.fileno(), content)
             return
-        _replace(Path(os.path.realpath(path)), content, sync)
+        _replace(Path(os.path.realpath(path)), content, sync, mode)
     except OSError as error:
-        raise OutputError(path, error) from error
+        raise SaveError(path, error) from error
 
 
 def save_text(path: Path | str, text: str, *, sync: bool = True) -> None:
@@ -103,7 +104,7 @@ class LineFile(ClosedByWith):
         path: the file, begun anew.
 
     Raises:
-        OutputError: it cannot be made.
+        SaveError: it cannot be made.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -113,14 +114,14 @@ class LineFile(ClosedByWith):
         try:
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         except OSError as error:
-            raise OutputError(path, error) from error
+            raise SaveError(path, error) from error
         self._regular = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
 
     def write(self, line: str) -> None:
         """Writes one line and its end.
 
         Raises:
-            OutputError: the disk did not take it; the file is closed with the lines before it.
+            SaveError: the disk did not take it; the file is closed with the lines before it.
         """
         content = line.encode("utf-8", "backslashreplace") + b"\n"
         try:
@@ -130,7 +131,7 @@ class LineFile(ClosedByWith):
                 with suppress(OSError):
                     os.ftruncate(self._descriptor, self._nbytes)
             self.close()
-            raise OutputError(self.path, error, f"after {self.count} lines") from error
+            raise SaveError(self.path, error, f"after {self.count} lines") from error
         self._nbytes += len(content)
         self.count += 1
 
@@ -143,9 +144,9 @@ class LineFile(ClosedByWith):
             os.close(descriptor)
 
 
-def _replace(target: Path, content: bytes, sync: bool) -> None:
+def _replace(target: Path, content: bytes, sync: bool, mode: int) -> None:
     part = _beside(target)
-    descriptor = _create(part)
+    descriptor = _create(part, mode)
     try:
         try:
             with suppress(FileNotFoundError):
@@ -169,8 +170,8 @@ def _beside(target: Path) -> Path:
     return target.with_name(f".edge-sdk-{os.getpid()}-{next(_numbers)}.part")
 
 
-def _create(part: Path) -> int:
-    return os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+def _create(part: Path, mode: int = 0o666) -> int:
+    return os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
 
 
 def _write_all(descriptor: int, content: bytes) -> None:
@@ -188,13 +189,15 @@ def _sync(descriptor: int) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes the new name last; a file system that cannot is no reason to fail: the file is in its place."""
-    with suppress(OSError):
+    """Makes the new name last. A folder that cannot be opened for reading is no reason to fail."""
+    try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    except OSError:
+        return
+    try:
+        _sync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _is_special(path: Path | str) -> bool:

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from edge_sdk.cli.streams import STDOUT
-from edge_sdk.errors import ConfigError, OutputError
+from edge_sdk.errors import ConfigError, SaveError
 from edge_sdk.saving import check_target, save_text
 
 __all__ = ["Results", "put_json", "put_text", "refuse_suffix", "refuse_unwritable", "say_where"]
@@ -53,7 +53,7 @@ def put_text(target: Path | None, text: str) -> None:
     """Writes text to a file, whole or not at all, or to standard output; to nowhere for None.
 
     Raises:
-        OutputError: the file cannot be written.
+        SaveError: the file cannot be written.
     """
     if target == STDOUT:
         sys.stdout.write(text)
@@ -66,7 +66,7 @@ def put_json(target: Path | None, document: Any) -> None:
     """Writes a JSON document as `put_text` does.
 
     Raises:
-        OutputError: the file cannot be written.
+        SaveError: the file cannot be written.
     """
     put_text(target, json.dumps(document, indent=2) + "\n")
 
@@ -106,7 +106,7 @@ class Results:
             return
         try:
             put_text(target, text)
-        except OutputError as error:
+        except SaveError as error:
             self.problems.append(f"{what}: {error}{_rescued(target, text)}")
             return
         if target != STDOUT:
@@ -131,7 +131,7 @@ def _rescued(target: Path, text: str) -> str:
         descriptor, name = tempfile.mkstemp(prefix=f"edge-sdk-{target.stem[:60]}-", suffix=target.suffix)
         os.close(descriptor)
         save_text(name, text)
-    except (OSError, OutputError):
+    except (OSError, SaveError):
         if name:
             Path(name).unlink(missing_ok=True)
         return ""

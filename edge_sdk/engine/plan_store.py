@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import os
 import stat
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,7 +28,8 @@ from edge_sdk.engine.plan_key import (
     parse_sidecar,
 )
 from edge_sdk.engine.verify import read_inside, sha256_of
-from edge_sdk.errors import EngineError, EngineIntegrityError, PlanMismatchError
+from edge_sdk.errors import EngineError, EngineIntegrityError, PlanMismatchError, SaveError
+from edge_sdk.saving import save_bytes
 
 __all__ = ["PLANS_VARIABLE", "LoadedPlans", "PlanStore", "read_plans"]
 
@@ -121,18 +121,19 @@ class PlanStore:
             try:
                 self._make(folder)
                 for graph, data in plans.items():
-                    _write_whole(folder / record[graph].file, data)
+                    save_bytes(folder / record[graph].file, data, mode=0o600)
                 content = sidecar.to_json()
-                _write_whole(folder / SIDECAR_NAME, content)
+                save_bytes(folder / SIDECAR_NAME, content, mode=0o600)
             except BaseException as error:
                 for path in set(folder.glob("*")) - before:
                     path.unlink(missing_ok=True)
                 if not before:
                     _remove_folder(folder)
-                if isinstance(error, OSError):
+                if isinstance(error, (OSError, SaveError)):
                     needed = sum(map(len, plans.values())) / 2**20
+                    why = error.problem if isinstance(error, SaveError) else error.strerror or error
                     raise EngineError(
-                        f"{folder}: the plans cannot be written ({error.strerror or error}); they take "
+                        f"{folder}: the plans cannot be written ({why}); they take "
                         f"{needed:.1f} MiB. Free some space, or set {PLANS_VARIABLE} to another folder."
                     ) from error
                 raise
@@ -165,8 +166,8 @@ class PlanStore:
         """Keeps it for the next build; that it cannot be kept is no reason to fail."""
         if data:
             self._make(self.root)
-            with contextlib.suppress(OSError):
-                _write_whole(self._timing_file(key), data)
+            with contextlib.suppress(SaveError):
+                save_bytes(self._timing_file(key), data, mode=0o600)
 
     def _timing_file(self, key: PlanKey) -> Path:
         text = f"{key.tensorrt} {key.gpu} {key.compute_capability} {key.module}"
@@ -286,20 +287,6 @@ def _refuse_strangers(folder: Path, name: str) -> None:
                 f"user {facts.st_uid}, mode {stat.S_IMODE(facts.st_mode):o}",
                 "A plan is code: build it here, or pass its hash with --trust-plan if you know its origin.",
             )
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    """Writes beside the file, then takes its place in one step."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".half-")
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _remove_folder(folder: Path) -> None:

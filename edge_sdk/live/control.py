@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edge_sdk.errors import ConfigError, DeviceError
+from edge_sdk.errors import ConfigError, DeviceError, SaveError
 from edge_sdk.frames import FramePair, Registration
 from edge_sdk.measurements import FrameResult, Route
 from edge_sdk.recording import RunRecording
 from edge_sdk.registering import RegistrationFit
+from edge_sdk.saving import save_json
 
 __all__ = ["Control", "SteeredSource"]
 
@@ -152,13 +151,13 @@ class Control:
             "origin": registration.origin,
             "residual_rms_px": fit.rms_px,
         }
-        part = path.with_name(path.name + ".part")
         try:
             path.absolute().parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-            os.replace(part, path)  # noqa: PTH105 - Path.replace is the same; kept next to its write
+            save_json(path, content)
+        except SaveError as error:
+            raise DeviceError(f"{path}: cannot be written: {error.problem}") from error
         except OSError as error:
-            raise DeviceError(f"{path}: cannot be written: {error.strerror or error}") from None
+            raise DeviceError(f"{path}: cannot be written: {error.strerror or error}") from error
         self._saved = path.name
         return path
 

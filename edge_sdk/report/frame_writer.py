@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_sdk.closing import ClosedByWith
-from edge_sdk.errors import ConfigError, DeviceError, OutputError, ShapeError, StateError
+from edge_sdk.errors import ConfigError, DeviceError, SaveError, ShapeError, StateError
 from edge_sdk.saving import save_bytes
 
 __all__ = ["FrameWriter"]
@@ -135,7 +135,7 @@ class FrameWriter(ClosedByWith):
         _, encoded = cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY])
         try:
             save_bytes(path, encoded.tobytes(), sync=False)
-        except OutputError as error:
+        except SaveError as error:
             raise DeviceError(
                 f"{path}: cannot be written after {self.count} pictures: {error.problem}"
             ) from error

@@ -114,7 +114,7 @@ def write_record(record: RunRecord, path: Path | str, verdict: Mapping[str, Any]
     """Writes a record's file: one line a fact, one line a column. Whole or not at all.
 
     Raises:
-        OutputError: the file cannot be written.
+        SaveError: the file cannot be written.
     """
     save_text(path, record_text(record, verdict))
 
