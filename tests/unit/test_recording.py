@@ -515,13 +515,12 @@ def test_a_crash_loop_deletes_no_good_recording(detector: Detector, tmp_path: Pa
 
 def crash(recording: RunRecording) -> None:
     """Leaves the file as kill -9 does: what is in memory is gone, and so is the lock."""
-    recording._ended = "killed"
-    recording._queue.put(None)
     file = recording._file._file
     assert file is not None
-    file.close()
-    recording._file._file = None
+    recording._ended, recording._file._file = "killed", None
+    recording._queue.put(None)
     recording._thread.join()
+    file.close()
 
 
 def test_files_without_pairs_and_of_failed_starts_go_first() -> None:
