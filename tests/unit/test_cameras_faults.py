@@ -270,8 +270,18 @@ def test_a_closed_source_says_so_and_describes_itself_as_json() -> None:
 
 
 def test_cameras_have_no_passes() -> None:
-    with pytest.raises(ConfigError, match="loop"):
+    with pytest.raises(ConfigError, match="a camera has no passes; drop loop=2"):
         CameraSource("v4l2:///dev/fake0", loop=2)
+    with CameraSource("camera:?rgb=v4l2:///dev/fake0&start=wait", loop=0) as source:
+        assert source.live
+        assert source.describe()["loop"] == 1  # one endless pass
+
+
+def test_a_file_read_as_a_camera_has_one_pass(tmp_path: Path) -> None:
+    (tmp_path / "clip.mp4").touch()
+    for loop in (0, 2):
+        with pytest.raises(ConfigError, match=f"a file read as a camera has one pass; drop loop={loop}"):
+            CameraSource(f"camera:?rgb=file:{tmp_path}/clip.mp4", loop=loop)
 
 
 def test_the_record_of_a_run_says_what_became_of_every_frame(
