@@ -42,6 +42,7 @@ class DeviceChoice:
         precision: of the graphs that run.
         threads: within one graph on the CPU.
         tried: pairs of (device, why it was not taken), in the order of trying.
+        int8_sums: how INT8 products are added on the CPU, as `OnnxRunner.int8_sums`.
     """
 
     device: str
@@ -49,6 +50,7 @@ class DeviceChoice:
     precision: str
     threads: int
     tried: tuple[tuple[str, str], ...] = ()
+    int8_sums: str = ""
 
 
 def open_runner(
@@ -114,7 +116,7 @@ def open_runner(
         taken = "cpu" if runner.provider == CPU else name
         if taken != name:
             tried.append((name, f"{provider} did not load; {runner.provider} was allowed by name"))
-        return runner, DeviceChoice(taken, runner.provider, shown, count, tuple(tried))
+        return runner, DeviceChoice(taken, runner.provider, shown, count, tuple(tried), runner.int8_sums)
     raise DeviceNotFoundError(device, tried)
 
 

@@ -154,10 +154,12 @@ class PlanStore:
                 _remove_folder(folder)
 
     def timing_cache(self, key: PlanKey) -> bytes:
-        """Returns what earlier builds learned on this GPU, or nothing."""
+        """Returns what earlier builds of this user learned on this GPU, or nothing."""
+        file = self._timing_file(key)
         try:
-            return self._timing_file(key).read_bytes()
-        except OSError:
+            _refuse_strangers(self.root, file.name)
+            return file.read_bytes()
+        except (OSError, EngineIntegrityError):
             return b""
 
     def keep_timing_cache(self, key: PlanKey, data: bytes) -> None:
@@ -181,6 +183,7 @@ class PlanStore:
 
     @contextmanager
     def _lock(self, name: str) -> Iterator[None]:
+        self._refuse_others_folder(self.root)
         try:
             with filelock.FileLock(self.root / f".{name}.lock", timeout=_READ_WAIT_S):
                 yield
@@ -189,14 +192,26 @@ class PlanStore:
                 f"{self.root / name}: another process has held it for {_READ_WAIT_S:g} s. Try again."
             ) from error
 
-    @staticmethod
-    def _make(folder: Path) -> None:
+    def _make(self, folder: Path) -> None:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise EngineError(
                 f"{folder}: cannot be made ({error.strerror}). Set {PLANS_VARIABLE} to a folder of yours."
             ) from error
+        self._refuse_others_folder(folder)
+
+    @staticmethod
+    def _refuse_others_folder(folder: Path) -> None:
+        """In a folder of somebody else (root in a user's cache, say) links may wait for what is written."""
+        if not hasattr(os, "getuid"):
+            return
+        owner = folder.stat().st_uid if folder.is_dir() else os.getuid()
+        if owner != os.getuid():
+            raise EngineError(
+                f"{folder}: belongs to user {owner}, and this is user {os.getuid()}. Run as that user, or "
+                f"set {PLANS_VARIABLE} to a folder of yours."
+            )
 
 
 def read_plans(folder: Path, key: PlanKey, trust_sha256: str | None = None) -> LoadedPlans:

@@ -73,6 +73,12 @@ class Control:
         recording = self._recording
         return recording is not None and not recording.state.ended
 
+    @property
+    def conditions(self) -> list[str]:
+        """What the run's record must say of the recording that goes on, or ended by itself."""
+        recording = self._recording
+        return [] if recording is None else recording.conditions
+
     def arrived(self, pair: FramePair) -> None:
         """See `Observer.arrived`."""
         if (recording := self._recording) is not None:
@@ -169,6 +175,7 @@ class Control:
                 "mb": round(state.nbytes / 1e6, 1) if state else 0.0,
                 "left_out": state.left_out if state else 0,
                 "ended": state.ended if state else "",
+                "held": state.held if state else "",
                 "file": state.paths[-1].name if state and state.paths else "",
                 "last": self._last_recording,
             },

@@ -61,7 +61,11 @@ class SlaLamps:
                 asked_engine, manifest.name, manifest.version, detector.bundle.sha256, choice.precision
             ),
             "provider": ProviderFacts(
-                asked_device, choice.provider, choice.tried, asked_device not in ("auto", choice.device)
+                asked_device,
+                choice.provider,
+                choice.tried,
+                asked_device not in ("auto", choice.device),
+                choice.int8_sums,
             ),
             "source": SourceFacts(source.uri),
             "run": RunFacts(pace_hz=pace_hz, threads=choice.threads),

@@ -51,7 +51,10 @@ class Pacer(Protocol):
 
 
 class Observer(Protocol):
-    """Sees every pair of a run, answered or not, on the run's own thread and in its own time: be quick."""
+    """Sees every pair of a run, answered or not, on the run's own thread and in its own time: be quick.
+
+    Where it has `conditions`, sentences that a reader of the run's record must know, they go there.
+    """
 
     def arrived(self, pair: FramePair) -> None:
         """A pair came out of the source and is about to be answered."""

@@ -165,6 +165,7 @@ def record_run(
             loaded=choice.provider,
             tried=choice.tried,
             fallback=asked_device not in ("auto", choice.device),
+            int8_sums=choice.int8_sums,
         ),
         source=SourceFacts(
             uri=source.uri,
@@ -190,7 +191,10 @@ def record_run(
         ),
         machine=machine_facts(),
         cold_start=ColdStart(import_ms=import_ms, load_ms=detector.load_ns / 1e6),
-        conditions=run_conditions(detector, str(described.get("thermal_unit", ""))),
+        conditions=[
+            *run_conditions(detector, str(described.get("thermal_unit", ""))),
+            *(remark for observer in observers for remark in getattr(observer, "conditions", ())),
+        ],
         sla=sla,
         sdk_version=VERSION,
         machine_state=watch.state(),

@@ -47,6 +47,7 @@ def open_recording(
     asked_device: str = "auto",
     jpeg_of: Callable[[RgbFrame], bytes | None] | None = None,
     clock: Clock | None = None,
+    begins_run: bool = True,
 ) -> RunRecording:
     """Begins to record a run: give what it returns to the run as an observer, and close it afterwards.
 
@@ -56,9 +57,12 @@ def open_recording(
         asked_device: what the caller asked `load` for.
         jpeg_of: see `RunRecording`; needed for `rgb="jpeg"`, from the `SeenThroughJpeg` around the source.
         clock: that arrival times are read from.
+        begins_run: False in the middle of a run; see `RunRecording`.
 
     Raises:
         ConfigError, DeviceError: the file exists or cannot be made.
     """
     facts = recording_facts(detector, source, asked_device).as_json()
-    return RunRecording(plan, facts, lambda: detector.memory, jpeg_of=jpeg_of, clock=clock)
+    return RunRecording(
+        plan, facts, lambda: detector.memory, jpeg_of=jpeg_of, clock=clock, begins_run=begins_run
+    )
