@@ -34,8 +34,12 @@ from edge_sdk.ending import Ending
 from edge_sdk.errors import ConfigError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from edge_sdk.frames import FramePair
+    from edge_sdk.live.session import LiveSession
     from edge_sdk.measurements import FrameResult
+    from edge_sdk.report.record import RunRecord
     from edge_sdk.sources import Source
 
 __all__ = ["EXAMPLES", "run"]
@@ -193,9 +197,7 @@ def run(
     from edge_sdk.devices import PlanOptions, power_of_run
     from edge_sdk.live.session import LiveSession
     from edge_sdk.report.record_file import record_text
-    from edge_sdk.report.table import print_run
     from edge_sdk.runs import RunPlan, record_run
-    from edge_sdk.sources.cameras import CameraSource
 
     refuse_suffix("--video", video, VIDEO_SUFFIXES)
     refuse_suffix("--report", report, REPORT_SUFFIXES)
@@ -278,15 +280,25 @@ def run(
         if report is not None:
             results.put("Report", report, lambda: report_text(report, made, None, written.highlights()))
         ending.saved()
-    print_run(made, console)
-    for line in live.last_lines() if live is not None else ():
-        console.print(line, markup=False, soft_wrap=True)
-    if isinstance(opened, CameraSource):
-        print_camera_status(opened, console)
+    if live is not None and live.control.recording_problem:
+        results.ended(f"the recording ended, the run went on: {live.control.recording_problem}")
+    _say(made, opened, live, console)
     results.say(console)
     if ending.error is not None:
         raise ending.error
     raise typer.Exit(ending.exit_status or (3 if results.problems else 0))
+
+
+def _say(made: RunRecord, source: Source, live: LiveSession | None, console: Console) -> None:
+    """Says for people what came of a run."""
+    from edge_sdk.report.table import print_run
+    from edge_sdk.sources.cameras import CameraSource
+
+    print_run(made, console)
+    for line in live.last_lines() if live is not None else ():
+        console.print(line, markup=False, soft_wrap=True)
+    if isinstance(source, CameraSource):
+        print_camera_status(source, console)
 
 
 def parse_gate(settings: list[str]) -> dict[str, float | int | str]:
