@@ -78,7 +78,17 @@ def run(
     record_limit_mib: int = typer.Option(4096, help="Most that the recording may take."),
     record_full: str = typer.Option("stop", help="At the limit: stop, or ring: remove the oldest eighth."),
     serve: str | None = typer.Option(None, help="Live page at HOST:PORT; standing alone at 127.0.0.1:8080."),
-    token: str | None = typer.Option(None, help="What viewers must know; made where others can connect."),
+    token: str | None = typer.Option(
+        None, help="What viewers must know; made where others can connect. Others see it here: use a file."
+    ),
+    token_file: Path | None = typer.Option(
+        None,
+        help="File that holds the token; made, with a new one, where it is not there. Or EDGE_SDK_TOKEN.",
+    ),
+    behind_proxy: str | None = typer.Option(
+        None, help="What browsers open, where a reverse proxy serves the page: https://site.example/yard7"
+    ),
+    proxy_address: str | None = typer.Option(None, help="The proxy's address, if it is another machine."),
     serve_name: list[str] | None = typer.Option(None, help="A further name that browsers call this by."),
     record_dir: Path = typer.Option(Path("recordings"), help="Where the page's record button writes."),
     registration_file: Path = typer.Option(Path("registration.json"), help="Where the page saves one."),
@@ -88,7 +98,10 @@ def run(
     ),
     alarm_max_c: float | None = typer.Option(None, help="Alarm too: a part this hot, degrees Celsius."),
     mqtt: str | None = typer.Option(
-        None, help="mqtt://USER:PASSWORD@HOST:PORT/TOPIC, or mqtts; HOST is enough."
+        None, help="mqtt://USER@HOST:PORT/TOPIC, or mqtts; mqtt://HOST is enough."
+    ),
+    mqtt_password_file: Path | None = typer.Option(
+        None, help="File that holds the broker's password. Or EDGE_SDK_MQTT_PASSWORD."
     ),
     mqtt_spool: Path = typer.Option(Path("edge-sdk-mqtt.db"), help="Where messages wait for the broker."),
     mqtt_every: bool = typer.Option(False, help="Publish every pair, not only findings and route changes."),
@@ -112,7 +125,9 @@ def run(
     refuse_other_than_video(video)
     live_options = live_options_from(
         record=record, record_rgb=record_rgb, record_limit_mib=record_limit_mib, record_full=record_full,
-        serve=serve, token=token, names=tuple(serve_name or ()), record_dir=record_dir,
+        serve=serve, token=token, token_file=token_file, behind_proxy=behind_proxy,
+        proxy_address=proxy_address, mqtt_password_file=mqtt_password_file,
+        names=tuple(serve_name or ()), record_dir=record_dir,
         registration_file=registration_file, sla=sla, alarm_rise_k=alarm_rise_k, alarm_max_c=alarm_max_c,
         mqtt=mqtt, mqtt_spool=mqtt_spool, mqtt_every=mqtt_every, force=force,
     )  # fmt: skip

@@ -30,7 +30,8 @@ _IN_FLIGHT = 50
 """Messages on their way at one time, not yet acknowledged."""
 
 _ENCODE = (
-    "Expected mqtt://[USER@]HOST[:PORT][/TOPIC]; in a user, password or topic write / : @ % as %2F %3A %40 %25"
+    "Expected mqtt://[USER@]HOST[:PORT][/TOPIC]; in a user, password or topic write "
+    "/ : @ % as %2F %3A %40 %25"
 )
 _QUEUED = 1000
 _SLA_AGAIN_S = 60.0
