@@ -277,7 +277,10 @@ class LiveServer(ClosedByWith):
         )
         if request.headers.get("Upgrade", "").lower() != "websocket":
             return refusal(426, "this address is for the page's WebSocket")
-        await socket.prepare(request)
+        try:
+            await socket.prepare(request)
+        except ValueError:  # a key of odd letters
+            return refusal(400, "this is no whole request for a WebSocket")
         connection = request.protocol
         assert isinstance(connection, Connection)
         viewer = Viewer(socket, self.state_text, self._count_sent, connection.due, limits)

@@ -12,7 +12,7 @@ from importlib import resources
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
-from aiohttp import web
+from aiohttp import HttpVersion10, web
 
 from edge_sdk.errors import ConfigError, EdgeSdkError
 from edge_sdk.live.guard import Guard, bearer_tokens
@@ -53,6 +53,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
+    "Server": "edge-sdk",
 }
 """Of every answer, whoever makes it."""
 
@@ -106,15 +107,15 @@ class Site:
         if not response.prepared:
             for name, value in HEADERS.items():
                 response.headers.setdefault(name, value)
-            if not let_in:
+            if not let_in or response.status >= 400:
                 response.force_close()
         return response
 
     async def _checked(self, request: web.BaseRequest) -> tuple[bool, web.StreamResponse]:
         """Returns whether a request may have what it asks for, and what it is told."""
         guard, headers, path = self._guard, request.headers, self._path(request)
-        if len(headers.getall("Host", ())) != 1:
-            return False, refusal(400, "one Host header is expected")
+        if request.version < HttpVersion10 or len(headers.getall("Host", ())) != 1:
+            return False, refusal(400, "HTTP/1.0 or later with one Host header is expected")
         if not guard.host_is_ours(headers["Host"]):
             return False, refusal(421, "this page is not served under that name; use the address")
         if (request.method not in ("GET", "HEAD") or path == "/ws") and not guard.origin_is_ours(headers):
@@ -179,7 +180,7 @@ class Site:
         return True, response
 
     def _ask_for_token(self, request: web.BaseRequest, path: str) -> web.Response:
-        if path == "/":
+        if path == "/" and request.method in ("GET", "HEAD", "POST"):
             response = web.Response(text=_LOGIN, content_type="text/html", status=401)
         else:
             response = refusal(401, "the token is missing or wrong")
