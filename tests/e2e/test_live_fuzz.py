@@ -147,7 +147,8 @@ BROKEN = {
     "two Hosts": b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\n\r\n",
     "an odd Host": b"GET / HTTP/1.1\r\nHost: [::1\r\n\r\n",
     "a Host of odd bytes": b"GET / HTTP/1.1\r\nHost: \xff\xfe\r\n\r\n",
-    "two lengths": b"POST /api/force HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+    "two lengths": b"POST /api/force HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2\r\n"
+    b"Content-Length: 3\r\n\r\n{}",
     "a negative length": b"POST /api/force HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n",
     "400 digits of length": b"POST /api/force HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %s\r\n\r\n"
     % (b"9" * 400),
@@ -167,7 +168,8 @@ BROKEN = {
     "TRACE": b"TRACE / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
     "a method of its own": b"BREW /pot HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
     "asterisk": b"OPTIONS * HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
-    "a socket without a key": b"GET /ws HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+    "a socket without a key": b"GET /ws HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\n"
+    b"Connection: Upgrade\r\n\r\n",
     "a socket of an odd key": b"GET /ws HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\n"
     b"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: \xc3\xa4\r\n\r\n",
     "no socket": b"GET /ws HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
