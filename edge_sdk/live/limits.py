@@ -109,7 +109,7 @@ class Seats:
         Returns: whether it may come, and who must go for it, or None.
         """
         limits = self._limits
-        kept = limits.handles - (limits.reserve if is_local else 0)
+        kept = limits.handles + (0 if is_local else limits.reserve)
         most = limits.connections + (limits.reserve if is_local else 0)
         if not is_local and sum(seat.address == address for seat in self._seats.values()) >= limits.each:
             return self._instead_of(address)

@@ -10,10 +10,17 @@ import resource
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from aiohttp import web
+from yarl import URL
 
 from edge_sdk.live.limits import Limits, Seats, address_key, handles_left
+
+if TYPE_CHECKING:
+    from aiohttp import StreamReader
+    from aiohttp.abc import AbstractStreamWriter
+    from aiohttp.http_parser import RawRequestMessage
 
 __all__ = ["Connection", "Listener", "listen"]
 
@@ -22,6 +29,7 @@ _BACKLOG = 128
 _SWEEP_S = 0.25
 _OUT_OF_HANDLES_S = 0.5
 _CLOSED_S = 0.05
+_BROKEN = "this is no whole HTTP request"
 
 
 class Connection(web.RequestHandler):
@@ -64,7 +72,16 @@ class Connection(web.RequestHandler):
         """See `asyncio.Protocol`."""
         if self._idle:
             self._idle, self.deadline_s = False, self._clock_s() + self._listener.limits.head_s
-        super().data_received(data)
+        try:
+            super().data_received(data)
+        except ValueError:  # older parsers let some through; asyncio would print a trace
+            self._listener.say_broken(self)
+
+    def write_and_close(self, answer: bytes) -> None:
+        """Ends the connection with an answer made by hand."""
+        if self._wire is not None:
+            self._wire.write(answer)
+        self.force_close()
 
     def due(self, seconds: float | None) -> None:
         """What goes on must be over within so many seconds; None: it may take as long as it likes."""
@@ -96,7 +113,7 @@ class Connection(web.RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """Answers what could not even be read as HTTP; without a trace, for it is no fault of ours."""
-        why = "this is no whole HTTP request" if status < 500 else "the program has an error; see its log"
+        why = _BROKEN if status < 500 else "the program has an error; see its log"
         if status >= 500:
             _LOG.error("an error while answering a request", exc_info=exc)
         response = web.json_response({"error": why}, status=status, headers=self._listener.headers)
@@ -131,10 +148,14 @@ class Listener:
         self.seats, self.headers = Seats(self.limits), headers
         self._sockets, self._is_local, self._handles = sockets, is_local, handles
         self._loop = asyncio.get_running_loop()
-        self._server = web.Server(answer, handler_cancellation=True)
+        self._server = web.Server(answer, handler_cancellation=True, request_factory=self._request)
         self._connections: set[Connection] = set()
         self._gone = asyncio.Event()
-        self._full = _full_answer(headers)
+        self._full = _bare_answer(
+            "503 Service Unavailable",
+            "too many connections; try again in a few seconds",
+            {"Retry-After": "5", **headers},
+        )
         self._tasks = [
             *(self._loop.create_task(self._accept(each)) for each in sockets),
             self._loop.create_task(self._sweep()),
@@ -151,6 +172,10 @@ class Listener:
         self.seats.leave(connection)
         if not self._connections:
             self._gone.set()
+
+    def say_broken(self, connection: Connection) -> None:
+        """Answers a request that the library fails on."""
+        connection.write_and_close(_bare_answer("400 Bad Request", _BROKEN, self.headers))
 
     def stop(self) -> None:
         """Takes no more connections."""
@@ -178,6 +203,20 @@ class Listener:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._gone.wait(), self.limits.goodbye_s)
         return len(left)
+
+    def _request(
+        self,
+        message: RawRequestMessage,
+        payload: StreamReader,
+        protocol: web.RequestHandler,
+        writer: AbstractStreamWriter,
+        task: asyncio.Task[None],
+    ) -> web.BaseRequest:
+        try:
+            return web.BaseRequest(message, payload, protocol, writer, task, self._loop)
+        except ValueError:  # a port that is none, in an address that older parsers let through
+            message = message._replace(url=URL("*"))
+            return web.BaseRequest(message, payload, protocol, writer, task, self._loop)
 
     async def _accept(self, listening: socket.socket) -> None:
         hz, burst = self.limits.accepted_hz, self.limits.accepted_hz / 2
@@ -250,14 +289,13 @@ def listen(host: str, port: int) -> list[socket.socket]:
     return found
 
 
-def _full_answer(headers: Mapping[str, str]) -> bytes:
-    body = json.dumps({"error": "too many connections; try again in a few seconds"}).encode()
+def _bare_answer(status: str, why: str, headers: Mapping[str, str]) -> bytes:
+    body = json.dumps({"error": why}).encode()
     lines = {
         "Content-Type": "application/json; charset=utf-8",
         "Content-Length": str(len(body)),
-        "Retry-After": "5",
         "Connection": "close",
         **headers,
     }
     head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-    return f"HTTP/1.1 503 Service Unavailable\r\n{head}\r\n".encode() + body
+    return f"HTTP/1.1 {status}\r\n{head}\r\n".encode() + body

@@ -25,6 +25,7 @@ __all__ = ["HEADERS", "Act", "Get", "Site", "on_own_thread", "refusal"]
 _LOG = logging.getLogger("edge_sdk.live")
 _MOST_BODY_BYTES = 16 * 1024
 _WRONG_TOKEN_S = 0.5
+_MOST_HEADERS = 128
 _MOST_TOKENS = 4
 """Tokens of one request that are looked at."""
 
@@ -116,6 +117,8 @@ class Site:
         guard, headers, path = self._guard, request.headers, self._path(request)
         if request.version < HttpVersion10 or len(headers.getall("Host", ())) != 1:
             return False, refusal(400, "HTTP/1.0 or later with one Host header is expected")
+        if len(headers) > _MOST_HEADERS:
+            return False, refusal(431, f"at most {_MOST_HEADERS} headers are expected")
         if not guard.host_is_ours(headers["Host"]):
             return False, refusal(421, "this page is not served under that name; use the address")
         if (request.method not in ("GET", "HEAD") or path == "/ws") and not guard.origin_is_ours(headers):
@@ -173,11 +176,21 @@ class Site:
             return False, self._ask_for_token(request, "/")
         response = web.Response(status=303, headers={"Location": "./"})
         path, secure = self._cookie_place(request)
-        guard = self._guard
-        response.set_cookie(
-            guard.cookie_name, guard.cookie_value, httponly=True, samesite="Strict", path=path, secure=secure
-        )
+        self._set_cookie(response, self._guard.cookie_value, path, secure)
         return True, response
+
+    def _set_cookie(
+        self, response: web.Response, value: str, path: str, secure: bool, max_age: int | None = None
+    ) -> None:
+        response.set_cookie(
+            self._guard.cookie_name,
+            value,
+            max_age=max_age,
+            path=path,
+            secure=secure,
+            httponly=True,
+            samesite="Strict",
+        )
 
     def _ask_for_token(self, request: web.BaseRequest, path: str) -> web.Response:
         if path == "/" and request.method in ("GET", "HEAD", "POST"):
@@ -187,9 +200,7 @@ class Site:
         response.headers["WWW-Authenticate"] = "Bearer"
         if self._guard.has_stale_cookie(request.headers):
             place, secure = self._cookie_place(request)
-            response.del_cookie(
-                self._guard.cookie_name, path=place, secure=secure, httponly=True, samesite="Strict"
-            )
+            self._set_cookie(response, "", place, secure, max_age=0)
         return response
 
     def _cookie_place(self, request: web.BaseRequest) -> tuple[str, bool]:

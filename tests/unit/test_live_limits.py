@@ -63,7 +63,7 @@ def test_this_machine_may_have_more_than_one_address() -> None:
 
 @pytest.mark.parametrize(
     ("handles", "is_local", "may_come"),
-    [(11, False, True), (10, False, False), (10, True, True), (8, True, False)],
+    [(13, False, True), (12, False, False), (12, True, True), (10, True, False)],
 )
 def test_handles_are_left_to_the_run(handles: int, is_local: bool, may_come: bool) -> None:
     assert Seats(FEW).ask("a", is_local, handles) == (may_come, None)
