@@ -223,8 +223,8 @@ class LiveServer(ClosedByWith):
             "/healthz": self._get_health,
             "/metrics": self._get_metrics,
         }
-        site = Site(self.guard, self._limits, gets, viewer_actions(self._board, self._control), self._watch)
-        listener = Listener(sockets, site.answer, self._limits, HEADERS, self._is_local)
+        self._site = Site(self.guard, self._limits, gets, viewer_actions(self._board, self._control), self._watch)
+        listener = Listener(sockets, self._site.answer, self._limits, HEADERS, self._is_local)
         started.set_result(port)
         await self._stop.wait()
         listener.stop()
