@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import typer
 import typer.core
 
-from edge_sdk.credentials import find_credential, make_token
+from edge_sdk.credentials import find_credential
 from edge_sdk.errors import ConfigError
 
 if TYPE_CHECKING:
     from edge_sdk.live.session import LiveOptions
     from edge_sdk.publish.mqtt import Broker
 
-__all__ = ["MQTT_PASSWORD_VARIABLE", "TOKEN_VARIABLE", "RunCommand", "live_options_from"]
+__all__ = ["RunCommand", "live_options_from"]
 
-TOKEN_VARIABLE, MQTT_PASSWORD_VARIABLE = "EDGE_SDK_TOKEN", "EDGE_SDK_MQTT_PASSWORD"
+_MQTT_PASSWORD_VARIABLE = "EDGE_SDK_MQTT_PASSWORD"
 
 
 class RunCommand(typer.core.TyperCommand):
@@ -92,7 +92,7 @@ def live_options_from(
         raise ConfigError(f"--force: expected rgb, fuse or thermal, found {force!r}")
     return LiveOptions(
         serve=None if serve is None else parse_address(serve),
-        token=None if serve is None else _page_token(token, token_file),
+        token=None if serve is None else _token(token, token_file),
         token_file=token_file,
         proxy=None if behind_proxy is None else parse_proxy(behind_proxy, proxy_address),
         names=names,
@@ -108,18 +108,17 @@ def live_options_from(
     )
 
 
-def _page_token(token: str | None, file: Path | None) -> str | None:
-    """Finds the page's token; a file that is not there is made, with a new token in it."""
-    if file is not None and token is None and not file.exists():
-        return make_token(file)
-    found = find_credential("--token", token, file, TOKEN_VARIABLE)
+def _token(token: str | None, file: Path | None) -> str | None:
+    from edge_sdk.live.guard import page_token
+
+    found = page_token(token, file)
     _warn(found.warning if found else "")
     return found.value if found else None
 
 
 def _with_password(broker: Broker, file: Path | None) -> Broker:
     found = find_credential(
-        "--mqtt", broker.password, file, MQTT_PASSWORD_VARIABLE, file_option="--mqtt-password-file"
+        "--mqtt", broker.password, file, _MQTT_PASSWORD_VARIABLE, file_option="--mqtt-password-file"
     )
     if found is None:
         return broker

@@ -16,14 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from edge_sdk.credentials import make_token
+from edge_sdk.credentials import Credential, find_credential, make_token
 from edge_sdk.errors import ConfigError
 from edge_sdk.live.proxy import Proxy, host_name, is_loopback
 
-__all__ = ["Address", "Guard", "bearer_tokens", "parse_address", "token_query"]
+__all__ = ["Address", "Guard", "bearer_tokens", "page_token", "parse_address", "token_query"]
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8080
 _LEAST_TOKEN = 8
+_TOKEN_VARIABLE = "EDGE_SDK_TOKEN"
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,21 @@ def parse_address(text: str) -> Address:
     if not port.isdigit() or not 0 <= int(port) <= 65535 or any(mark in host for mark in "/@?# "):
         raise ConfigError(f"--serve {text}: expected HOST:PORT, for example 127.0.0.1:8080 or :8080")
     return Address(host, int(port))
+
+
+def page_token(given: str | None, file: Path | None) -> Credential | None:
+    """Finds the page's token: as given, else in a file, else in the environment variable EDGE_SDK_TOKEN.
+
+    A file that is not there is made, with a new token in it, which then holds for later runs too.
+
+    Returns: None where there is none.
+
+    Raises:
+        ConfigError: a token is given and a file named, or the file cannot be read or made.
+    """
+    if file is not None and given is None and not file.exists():
+        return Credential(make_token(file), str(file))
+    return find_credential("--token", given, file, _TOKEN_VARIABLE)
 
 
 class Guard:

@@ -223,7 +223,9 @@ class LiveServer(ClosedByWith):
             "/healthz": self._get_health,
             "/metrics": self._get_metrics,
         }
-        self._site = Site(self.guard, self._limits, gets, viewer_actions(self._board, self._control), self._watch)
+        self._site = Site(
+            self.guard, self._limits, gets, viewer_actions(self._board, self._control), self._watch
+        )
         listener = Listener(sockets, self._site.answer, self._limits, HEADERS, self._is_local)
         started.set_result(port)
         await self._stop.wait()
