@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import ssl
@@ -24,14 +25,7 @@ http {{
     server {{
         listen 127.0.0.1:{port} ssl;
         ssl_certificate {folder}/both.pem; ssl_certificate_key {folder}/both.pem;
-        location {prefix}/ {{
-            proxy_pass http://127.0.0.1:{page};
-            proxy_http_version 1.1;
-            proxy_set_header Host $http_host;
-            proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
-            proxy_set_header Upgrade $http_upgrade;
-            proxy_set_header Connection $http_connection;
-        }}
+        {location}
     }}
 }}
 """
@@ -95,7 +89,8 @@ def tls_proxy(kind: str, folder: Path, port: int, page: int, prefix: str) -> Ite
     both.write_text(certificate.read_text() + key.read_text())
     config = folder / f"{kind}.conf"
     text = NGINX if kind == "nginx" else HAPROXY
-    config.write_text(text.format(folder=folder, port=port, page=page, prefix=prefix))
+    location = _readme_location().replace(":8080", f":{page}").replace("/yard7/", f"{prefix}/")
+    config.write_text(text.format(folder=folder, port=port, page=page, prefix=prefix, location=location))
     found = program(kind)
     assert found is not None
     command = [found, "-c", str(config), "-e", str(folder / "error.log")]
@@ -113,3 +108,10 @@ def tls_proxy(kind: str, folder: Path, port: int, page: int, prefix: str) -> Ite
             yield TlsProxy(port, certificate)
         finally:
             proxy.terminate()
+
+
+def _readme_location() -> str:
+    """What the README tells users of nginx to write."""
+    readme = Path(__file__).resolve().parents[1] / "README.md"
+    (block,) = re.findall(r"```nginx\n(.*?)```", readme.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return str(block)
