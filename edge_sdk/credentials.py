@@ -17,7 +17,15 @@ from urllib.parse import quote
 
 from edge_sdk.errors import ConfigError
 
-__all__ = ["Credential", "fill_in", "find_credential", "make_token", "read_secret_file", "without_password"]
+__all__ = [
+    "Credential",
+    "fill_in",
+    "find_credential",
+    "holds_password",
+    "make_token",
+    "read_secret_file",
+    "without_password",
+]
 
 _MOST_BYTES = 4096
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
@@ -152,6 +160,12 @@ def without_password(text: str) -> str:
     if text.strip().lower().startswith("camera:"):  # there "&" stands between addresses, never in one
         return "&".join(_part_without_password(part) for part in text.split("&"))
     return _part_without_password(text)
+
+
+def holds_password(text: str) -> bool:
+    """Whether an address, or a URI with addresses in it, has a password written out and not referred to."""
+    written = re.sub(r":\$\{[^{}]*\}@", "@", text)
+    return without_password(written) != written
 
 
 def _part_without_password(text: str) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edge_sdk.live.session import LiveOptions
     from edge_sdk.publish.mqtt import Broker
 
-__all__ = ["RunCommand", "live_options_from"]
+__all__ = ["RunCommand", "live_options_from", "warn"]
 
 _MQTT_PASSWORD_VARIABLE = "EDGE_SDK_MQTT_PASSWORD"
 
@@ -112,7 +112,7 @@ def _token(token: str | None, file: Path | None) -> str | None:
     from edge_sdk.live.guard import page_token
 
     found = page_token(token, file)
-    _warn(found.warning if found else "")
+    warn(found.warning if found else "")
     return found.value if found else None
 
 
@@ -122,12 +122,13 @@ def _with_password(broker: Broker, file: Path | None) -> Broker:
     )
     if found is None:
         return broker
-    _warn(found.warning)
+    warn(found.warning)
     if broker.user is None:
         raise ConfigError(f"{found.origin}: a password needs a user: --mqtt mqtt://USER@{broker.host}")
     return replace(broker, password=found.value)
 
 
-def _warn(warning: str) -> None:
+def warn(warning: str) -> None:
+    """Says on standard error what is unwise; nothing where there is nothing to say."""
     if warning:
         typer.secho(f"warning: {warning}", err=True, fg="yellow")

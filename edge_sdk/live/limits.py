@@ -8,6 +8,7 @@ import resource
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 
 from edge_sdk.clock import Clock, MonotonicClock
@@ -172,7 +173,7 @@ class Guesses:
         """
         key, count = self._find(address)
         self._counted[key] = min(count + 1, self.MOST_COUNTED), self._now_s()
-        over = int(count) - self.FREE
+        over = ceil(count) - self.FREE
         return 0.0 if over < 0 else min(self.MOST_S, self.FIRST_S * 2.0**over)
 
     def was_right(self, address: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import json
 import os
 import resource
@@ -20,7 +21,9 @@ from pathlib import Path
 import pytest
 from live_runs import Live, eventually, live_page
 
+from edge_sdk.live import session
 from edge_sdk.live.limits import Limits
+from edge_sdk.publish.mqtt import parse_broker
 
 TOKEN = "correct-horse-battery"
 QUICK = Limits(
@@ -219,14 +222,33 @@ def test_what_hangs_at_the_end_is_left_behind_and_said(
     toy_fusion: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     released = threading.Event()
-    monkeypatch.setattr("edge_sdk.live.session._CLOSE_S", dict.fromkeys(
-        ("the recording", "MQTT", "the SLA lamps", "the page"), 0.2
-    ))  # fmt: skip
+    monkeypatch.setitem(session._CLOSE_S, "the recording", 0.2)
     with live_page(toy_fusion, tmp_path) as live:
         monkeypatch.setattr(live.session.control, "_end_recording", lambda: released.wait(30))
         assert get(live)[0] == 200
     assert "the recording could not be closed within 0.2 s and was left behind" in live.session.last_lines()
     released.set()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paho drops its socket
+def test_a_broker_that_never_answers_does_not_hold_up_the_end(
+    toy_fusion: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(session._CLOSE_S, "MQTT", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        broker = parse_broker(f"mqtts://127.0.0.1:{silent.getsockname()[1]}/site/7")
+        with live_page(toy_fusion, tmp_path, broker=broker, spool=tmp_path / "spool.db") as live:
+            taken, _ = silent.accept()  # and now it waits for a greeting in TLS
+            assert eventually(lambda: live.server.state()["frames"] > 3)
+            begun_s = time.monotonic()
+        took_s = time.monotonic() - begun_s
+        taken.close()
+    left = [thread for thread in threading.enumerate() if "paho" in thread.name or "closing" in thread.name]
+    for thread in left:
+        thread.join(30)
+    gc.collect()
+    assert took_s < 8, took_s
+    assert "MQTT could not be closed within 0.5 s and was left behind" in live.session.last_lines()
 
 
 # Tokens -------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from edge_sdk.credentials import (
     Credential,
     fill_in,
     find_credential,
+    holds_password,
     make_token,
     read_secret_file,
     without_password,
@@ -168,3 +169,20 @@ def test_errors_name_brokers_without_passwords(url: str) -> None:
 )
 def test_passwords_are_hidden(text: str, shown: str) -> None:
     assert without_password(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("rtsp://u:p@h/x", True),
+        ("rtsp://u:${NAME}@h/x", False),
+        ("rtsp://u:${file:/run/secret}@h/x", False),
+        ("rtsp://u:p${NAME}@h/x", True),
+        ("camera:?rgb=rtsp://u:${NAME}@h/a&thermal=rtsp://u:q@h/b", True),
+        ("camera:?rgb=rtsp://u:${NAME}@h/a&thermal=rtsp://u:${NAME}@h/b", False),
+        ("rtsp://u@h/x", False),
+        ("clip:substation", False),
+    ],
+)
+def test_passwords_that_are_written_out(text: str, held: bool) -> None:
+    assert holds_password(text) is held
