@@ -1,6 +1,6 @@
 // The live page: one WebSocket, pictures as they come, figures four times a second.
-import { PALETTES, Screens, colorOf, readMessage } from "/picture.js";
-import { openRegister } from "/register.js";
+import { PALETTES, Screens, colorOf, readMessage } from "./picture.js";
+import { openRegister } from "./register.js";
 
 const REASONS = {
   confident: "colour is sure, and nothing is hot", "low-confidence": "colour is not sure enough",
@@ -52,7 +52,7 @@ async function take(buffer) {
 }
 
 function connect() {
-  socket = new WebSocket(`ws://${location.host}/ws`);
+  socket = new WebSocket(new URL("ws", document.baseURI.replace(/^http/, "ws")));
   socket.binaryType = "arraybuffer";
   socket.onopen = sendSpots;
   socket.onmessage = async ({ data }) => {
@@ -221,8 +221,8 @@ $("clear-spots").onclick = () => { screens.spots = []; readSpots = []; sendSpots
 $("blend").oninput = () => { screens.blend = $("blend").value / 100; screens.redraw(); };
 $("palette").append(...PALETTES.map((name) => make("option", { textContent: name })));
 $("palette").onchange = () => screens.setPalette($("palette").value);
-for (const button of $("force").children) button.onclick = () => ask("/api/force", { route: button.dataset.route || null });
-$("record").onclick = () => ask("/api/record", { on: !state?.control.recording.on });
+for (const button of $("force").children) button.onclick = () => ask("api/force", { route: button.dataset.route || null });
+$("record").onclick = () => ask("api/record", { on: !state?.control.recording.on });
 $("open-register").onclick = () => openRegister(post);
 setInterval(() => {
   if (performance.now() - lastMessage > 1500) {

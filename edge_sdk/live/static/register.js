@@ -12,7 +12,7 @@ export async function openRegister(how) {
 async function restart() {
   points = [];
   fit = null;
-  const answer = await fetch("/api/still");
+  const answer = await fetch("api/still");
   const still = await answer.json();
   if (!answer.ok || !still.rgb || !still.thermal) {
     $("fit").textContent = still.error ?? "Both cameras must give a frame; one does not now.";
@@ -69,7 +69,7 @@ async function update() {
   fit = null;
   if (whole.length >= 4) {
     try {
-      fit = await post("/api/registration/fit", { points: whole });
+      fit = await post("api/registration/fit", { points: whole });
       $("fit").textContent = `residual ${fit.rms_px.toFixed(2)} px (root mean square, ${whole.length} points)\n${fit.note}`;
     } catch (error) { $("fit").textContent = error.message; }
   } else $("fit").textContent = `${whole.length} of 4 or more pairs of points; next: ${turn() === "rgb" ? "the same thing in the RGB picture" : "the thermal picture"}`;
@@ -92,9 +92,9 @@ $("undo").onclick = async () => { if (!sizes) return; if (turn() === "rgb") poin
 $("restart").onclick = restart;
 const say = async (act) => { try { $("fit").textContent = await act(); } catch (error) { $("fit").textContent = error.message; } };
 $("apply").onclick = () => say(async () => {
-  await post("/api/registration/apply", { points: points.filter((point) => point.length === 4) });
+  await post("api/registration/apply", { points: points.filter((point) => point.length === 4) });
   $("save").disabled = false;
   return "Applied: every pair from now on is laid by these points.";
 });
-$("save").onclick = () => say(async () => `Saved as ${(await post("/api/registration/save", {})).file}. Use it again with ?registration=FILE in the source's URI.`);
-$("reset").onclick = () => say(async () => { await post("/api/registration/reset", {}); $("save").disabled = true; return "The source's own registration is in use again."; });
+$("save").onclick = () => say(async () => `Saved as ${(await post("api/registration/save", {})).file}. Use it again with ?registration=FILE in the source's URI.`);
+$("reset").onclick = () => say(async () => { await post("api/registration/reset", {}); $("save").disabled = true; return "The source's own registration is in use again."; });
