@@ -29,6 +29,7 @@ from edge_sdk.live.board import Board
 from edge_sdk.live.control import Control
 from edge_sdk.live.guard import Address, Guard
 from edge_sdk.live.metrics import metrics_text
+from edge_sdk.live.page_files import PAGE_FILES
 from edge_sdk.live.pictures import LiveFrame, still_pictures
 from edge_sdk.live.viewer import MOST_MESSAGE_BYTES, Viewer
 from edge_sdk.registering import fit_registration
@@ -45,16 +46,6 @@ _SWITCH_S = 0.0005
 
 A run gives the interpreter away in every call of OpenCV and ONNX Runtime and wants it back at once.
 """
-
-_FILES = {
-    "/": ("index.html", "text/html"),
-    "/app.js": ("app.js", "text/javascript"),
-    "/picture.js": ("picture.js", "text/javascript"),
-    "/register.js": ("register.js", "text/javascript"),
-    "/style.css": ("style.css", "text/css"),
-    "/icon.svg": ("icon.svg", "image/svg+xml"),
-}
-"""Every file there is: a path is looked up here and never becomes a path on disk."""
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -110,7 +101,9 @@ class LiveServer(ClosedByWith):
         self.address = address
         self.guard = Guard(address, token, names)
         static = resources.files("edge_sdk.live") / "static"
-        self._files = {path: ((static / name).read_bytes(), kind) for path, (name, kind) in _FILES.items()}
+        self._files = {
+            path: ((static / name).read_bytes(), kind) for path, (name, kind) in PAGE_FILES.items()
+        }
         self._viewers: set[Viewer] = set()
         self._dropped = self._sent = 0
         self._state_text, self._state_until_s = "", 0.0
@@ -184,6 +177,7 @@ class LiveServer(ClosedByWith):
     def _make_pictures(self) -> None:
         shown = 0
         while not self._ending.is_set():
+            self._board.tick()
             if not self._viewers:
                 self._watched.wait(0.5)
                 self._watched.clear()
@@ -193,7 +187,7 @@ class LiveServer(ClosedByWith):
             if latest is None:
                 continue
             shown = latest[0]
-            frame = LiveFrame.make(*latest, self._registration)
+            frame = LiveFrame.make(*latest, self._registration, self._board.rule)
             self._frame = frame
             with contextlib.suppress(RuntimeError):  # the loop has just ended
                 self._loop.call_soon_threadsafe(self._offer, frame)
@@ -228,6 +222,7 @@ class LiveServer(ClosedByWith):
             app.router.add_get(path, self._get_file)
         app.router.add_get("/ws", self._watch)
         app.router.add_get("/api/state", self._get_state)
+        app.router.add_get("/api/history", self._get_history)
         app.router.add_get("/api/still", self._get_still)
         app.router.add_get("/healthz", self._get_health)
         app.router.add_get("/metrics", self._get_metrics)
@@ -309,6 +304,9 @@ class LiveServer(ClosedByWith):
 
     async def _get_state(self, request: web.Request) -> web.Response:
         return web.json_response(self.state())
+
+    async def _get_history(self, request: web.Request) -> web.Response:
+        return web.json_response(self._board.history())
 
     async def _get_health(self, request: web.Request) -> web.Response:
         age_ms = self._board.age_ms

@@ -147,6 +147,7 @@ class LiveSession(ClosedByWith):
                     asked_engine=asked_engine,
                     asked_device=asked_device,
                     pace_hz=pace_hz,
+                    power=power,
                     on_verdict=self._judged,
                 )
                 stack.callback(self._lamps.close)

@@ -82,6 +82,26 @@ class RunPower:
         """The meter that samples while the run goes on; None where a file is read afterwards."""
         return self._source if isinstance(self._source, EnergyMeter) else None
 
+    @property
+    def measures_idle(self) -> bool:
+        """Whether idle is measured before and after the run."""
+        return self._idle_s > 0
+
+    def part_so_far(self, start_ns: int) -> PowerPart | None:
+        """Makes what the record's part would be of a run that goes on, for one window of it.
+
+        Idle is not in it, since it is measured again when the run is over. Safe from any thread.
+
+        Arguments:
+            start_ns: monotonic clock; older samples are left out.
+
+        Returns: None where a file is read when the run is over.
+        """
+        meter = self.meter
+        if meter is None:
+            return None
+        return PowerPart(facts=meter.facts, trace=meter.trace(start_ns), hz=meter.hz, failed=meter.failed)
+
     def before(self) -> None:
         """Begins sampling and measures idle; takes `idle_s` and the time that the sensor needs to settle."""
         if isinstance(self._source, EnergyMeter):

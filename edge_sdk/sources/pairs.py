@@ -142,7 +142,7 @@ class PairsSource(BaseSource):
             "ignored_files": self._rgb.ignored + self._thermal.ignored,
             "rgb_size_wh": _as_list(self._rgb_reader.size_wh),
             "thermal_size_wh": _as_list(self._thermal_reader.size_wh),
-            "thermal_unit": self.unit.value,
+            "thermal_unit": self.unit.value if self._thermal.files else None,
             "registration": self._rule.origin,
             "licences": list(self.sidecar.licences),
         }
