@@ -33,6 +33,9 @@ _SILENT_NS = 1_000_000_000
 Heat that nobody looked for during that time is unknown.
 """
 
+_FIRST_PAIR_S = 10.0
+"""Without any pair for so long, cameras that give nothing are an event; before, a run is only beginning."""
+
 _POINT_NS = 1_000_000_000
 _SHOWN_EVENTS = 30
 
@@ -194,12 +197,13 @@ class Board:
         cameras, now_s = self.cameras(), self._unix_s()
         with self._changed:
             now_ns = self._clock.now_ns()
-            for camera in cameras if self._arrived else ():
+            known = self._count or self._unanswered or now_s - self._begun_s > _FIRST_PAIR_S
+            for camera in cameras if known else ():
                 why = "" if camera.is_ok else ": ".join(filter(None, (camera.state, camera.detail)))
                 self._events.follow("camera", camera.name, why, now_s)
             heat = self._heat(now_ns)
-            unseen = heat["why"] if self._arrived and heat["state"] == "unknown" else ""
-            self._events.follow("unseen", "heat", unseen, now_s)
+            unseen = heat["why"] if known and heat["state"] == "unknown" else ""
+            self._events.follow("unseen", "heat", unseen, now_s, heat["since"])
             due = now_ns - self._ticked_ns >= _POINT_NS
             if due:
                 self._ticked_ns = now_ns

@@ -70,13 +70,14 @@ class Events:
         self._events.appendleft(event)
         return event
 
-    def follow(self, kind: str, name: str, why: str, unix_s: float) -> None:
+    def follow(self, kind: str, name: str, why: str, unix_s: float, since_s: float | None = None) -> None:
         """Says how something stands now, so that it begins, goes on or ends.
 
         Arguments:
             kind, name: of the event.
             why: the fault that holds now, or "" for none.
             unix_s: the time of day.
+            since_s: when it began, where that was earlier.
         """
         event = self._open.get((kind, name))
         if not why:
@@ -92,7 +93,7 @@ class Events:
                 return
         elif event is not None and event.until is None:
             event.end(unix_s)
-        self._open[kind, name] = self.begin(kind, name, why, unix_s)
+        self._open[kind, name] = self.begin(kind, name, why, unix_s if since_s is None else since_s)
 
     def as_json(self) -> list[dict[str, Any]]:
         """Returns them in JSON types, newest first."""

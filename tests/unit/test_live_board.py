@@ -295,7 +295,7 @@ def test_events_tell_lost_cameras_and_blind_times_with_their_ends() -> None:
     assert by_kind["camera"]["name"] == "Thermal"
     assert by_kind["camera"]["why"] == "missing: its frame did not come"
     assert by_kind["camera"]["until"] - by_kind["camera"]["since"] == pytest.approx(3.2, abs=0.2)
-    assert by_kind["unseen"]["until"] - by_kind["unseen"]["since"] == pytest.approx(2.0, abs=0.2)
+    assert by_kind["unseen"]["until"] - by_kind["unseen"]["since"] == pytest.approx(3.1, abs=0.2)
     clock.advance_ns(9 * S)
     board.tick()
     open_now = [event for event in board.as_json()["events"] if event["until"] is None]
