@@ -11,6 +11,7 @@
           OpenCvMissingError             OpenCV is not installed
         CudaError                      a call to the NVIDIA driver failed
         PoolExhaustedError             a buffer was asked for that is already lent out
+        SaveError                      a file of results cannot be written
       SourceError(RuntimeError)      frames cannot be read
         FrameError                     one frame is bad; the next may be good
           CamerasSilentError             a while without a frame of either camera
@@ -24,6 +25,7 @@
         PlanRejectedError              a plan answers otherwise than the graph it was built from
         ProviderFallbackError          a slower provider loaded than the one asked for
         InferenceError                 a graph failed while running
+        OutputError                    a graph's outputs do not mean what its manifest says
       MeterError(RuntimeError)       power cannot be read, or a window of it says nothing
         MeterNotFoundError             no power sensor; lists what was tried
       RecordError(ValueError)        a run record cannot be read or judged
@@ -56,11 +58,13 @@ __all__ = [
     "MeterError",
     "MeterNotFoundError",
     "OpenCvMissingError",
+    "OutputError",
     "PlanMismatchError",
     "PlanRejectedError",
     "PoolExhaustedError",
     "ProviderFallbackError",
     "RecordError",
+    "SaveError",
     "SensorsUnusableError",
     "ShapeError",
     "SlaFileError",
@@ -174,6 +178,20 @@ class CudaError(DeviceError):
 
 class PoolExhaustedError(DeviceError):
     """A buffer was asked for while every one of its kind is lent out."""
+
+
+class SaveError(DeviceError):
+    """A file of results cannot be written. What stood there before still does.
+
+    Attributes:
+        path: the file.
+        problem: what the system said, "No space left on device" for a full disk.
+    """
+
+    def __init__(self, path: Path | str, error: OSError, after: str = "") -> None:
+        self.path, self.problem = Path(path), error.strerror or str(error)
+        cannot = f"cannot be written {after}".rstrip()
+        super().__init__(f"{path}: {cannot} ({self.problem})")
 
 
 class SourceError(EdgeSdkError, RuntimeError):
@@ -335,6 +353,20 @@ class InferenceError(EngineError):
     def __init__(self, graph: str, provider: str, problem: str) -> None:
         self.graph, self.provider = graph, provider
         super().__init__(f"graph {graph!r} failed on {provider}: {problem}")
+
+
+class OutputError(EngineError):
+    """A graph's outputs cannot mean what the manifest's `decode` says: boxes and scores would be wrong.
+
+    Attributes:
+        graph: name of the graph.
+        what: "scores", "boxes" or "labels".
+        expected, found: what was wanted and what came, as text.
+    """
+
+    def __init__(self, graph: str, what: str, expected: str, found: str, fix: str = "") -> None:
+        self.graph, self.what, self.expected, self.found = graph, what, expected, found
+        super().__init__(_with_fix(f"graph {graph!r}, {what}: expected {expected}, found {found}", fix))
 
 
 class MeterError(EdgeSdkError, RuntimeError):

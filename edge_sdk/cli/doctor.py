@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from edge_sdk.cli.run import refuse_unwritable
+from edge_sdk.cli.outputs import put_json, refuse_unwritable
+from edge_sdk.cli.streams import tables
 
 if TYPE_CHECKING:
     from edge_sdk.devices.finding import Finding
@@ -33,14 +32,9 @@ def doctor(
 
     refuse_unwritable(json_file)
     findings = examine(root)
-    Console().print(finding_table(findings, "This machine"))
-    if json_file is not None:
-        report = {
-            "schema": 1,
-            "machine": machine_facts(root),
-            "findings": [asdict(item) for item in findings],
-        }
-        json_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    report = {"schema": 1, "machine": machine_facts(root), "findings": [asdict(item) for item in findings]}
+    put_json(json_file, report)
+    tables(json_file).print(finding_table(findings, "This machine"))
 
 
 def finding_table(findings: Iterable[Finding], title: str) -> Table:

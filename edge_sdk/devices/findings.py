@@ -14,7 +14,8 @@ from edge_sdk.devices.finding import STATES, Finding
 from edge_sdk.devices.machine import installed_version, is_jetson
 from edge_sdk.devices.state_findings import state_findings
 from edge_sdk.engine.bundle import list_bundles
-from edge_sdk.engine.onnx_runner import CPU, CUDA, import_onnxruntime, provider_loads
+from edge_sdk.engine.int8_sums import BY_OPTION, EXACT, EXACT_OPTION
+from edge_sdk.engine.onnx_runner import CPU, CUDA, cpu_sums, import_onnxruntime, provider_loads
 from edge_sdk.errors import DeviceNotFoundError, OpenCvMissingError
 from edge_sdk.machine_state.leftover import find_leftover
 from edge_sdk.machine_state.reader import MachineReader
@@ -67,6 +68,7 @@ def examine(
     opencv_file: Callable[[], Path] = module_file,
     onnxruntime: Callable[[], Any] = import_onnxruntime,
     loads: Callable[[str], str] = provider_loads,
+    sums: Callable[[], str] = cpu_sums,
     bundles: Callable[[], Iterable[str]] = list_bundles,
 ) -> tuple[Finding, ...]:
     """Looks for everything the SDK can use here.
@@ -74,13 +76,13 @@ def examine(
     Arguments:
         root: of the file system, so that another machine's tree can be examined.
         version_of: distribution -> its version or "".
-        child, opencv, opencv_file, onnxruntime, loads, bundles: how to ask; tests pass their own.
+        child, opencv, opencv_file, onnxruntime, loads, sums, bundles: how to ask; tests pass their own.
     """
     return (
         _python(),
         Finding("NumPy", "ok", version_of("numpy")),
         *_opencv(opencv, opencv_file, version_of, root),
-        *_onnxruntime(onnxruntime, loads, version_of, is_jetson(root)),
+        *_onnxruntime(onnxruntime, loads, sums, version_of, is_jetson(root)),
         _tensorrt(root, child),
         _driver_package("pycuda", "pycuda.driver as d; d.init(); print(d.Device.count())", child, version_of),
         _driver_package(
@@ -140,6 +142,7 @@ def _opencv(
 def _onnxruntime(
     onnxruntime: Callable[[], Any],
     loads: Callable[[str], str],
+    sums: Callable[[], str],
     version_of: Callable[[str], str],
     jetson: bool,
 ) -> list[Finding]:
@@ -160,6 +163,7 @@ def _onnxruntime(
         problem = loads(provider)
         if not problem:
             found.append(Finding(f"ONNX Runtime on {name}", "ok", f"{provider} ran a graph"))
+            found += [_int8(sums())] if name == "CPU" else []
         elif name == "CPU":
             found.append(Finding(f"ONNX Runtime on {name}", "fault", problem, "Reinstall ONNX Runtime."))
         else:
@@ -171,6 +175,18 @@ def _onnxruntime(
                 )
             found.append(Finding(f"ONNX Runtime on {name}", "absent", problem, advice))
     return found
+
+
+def _int8(sums: str) -> Finding:
+    if sums == EXACT:
+        return Finding("INT8 on the CPU", "ok", "sums are exact")
+    if sums == BY_OPTION:
+        advice = "This CPU's fast INT8 kernels saturate, and slower ones run: precision='fp32' may be faster."
+        return Finding(
+            "INT8 on the CPU", "ok", f"sums are exact with {EXACT_OPTION[0]}, which is used", advice
+        )
+    advice = "Detections of INT8 engines are off here. Use precision='fp32', or a newer ONNX Runtime."
+    return Finding("INT8 on the CPU", "fault", "sums saturate at 16 bits", advice)
 
 
 def _tensorrt(root: Path, child: Callable[[str], tuple[bool, str]]) -> Finding:

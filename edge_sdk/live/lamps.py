@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from edge_sdk.pipeline import Detector
 from edge_sdk.power import PowerPart
 from edge_sdk.report.facts import EngineFacts, ProviderFacts, RunFacts, SourceFacts
 from edge_sdk.report.record import NO_POWER, RunRecorder
-from edge_sdk.report.verdict import ClauseVerdict, Outcome, Verdicts, judge
+from edge_sdk.report.verdict import Outcome, Verdicts, judge
 from edge_sdk.sla import Sla
 from edge_sdk.sources import Source
 from edge_sdk.sources.cameras import CameraSource
@@ -32,9 +32,6 @@ _WINDOW = 3000
 _EVERY_S = 2.0
 _LATE_PERIODS = 3
 """Samples of a meter may be so many periods behind; one that is further behind has failed."""
-
-_WORST_FIRST = (Outcome.FAIL, Outcome.INVALID, Outcome.INCONCLUSIVE, Outcome.PASS)
-"""A clause that was soundly missed is missed, whatever could not be measured beside it."""
 
 
 class SlaLamps:
@@ -73,13 +70,17 @@ class SlaLamps:
         self._sla, self._on_verdict, self._power = sla, on_verdict, power
         self._clock, self._unix_s = clock or MonotonicClock(), unix_s
         manifest, choice = detector.bundle.manifest, detector.choice
-        self._run = RunFacts(pace_hz=pace_hz, threads=choice.threads)
+        self._run = RunFacts(pace_hz=pace_hz, threads=choice.threads, pauses_left_out=False)
         self._facts: dict[str, Any] = {
             "engine": EngineFacts(
                 asked_engine, manifest.name, manifest.version, detector.bundle.sha256, choice.precision
             ),
             "provider": ProviderFacts(
-                asked_device, choice.provider, choice.tried, asked_device not in ("auto", choice.device)
+                asked_device,
+                choice.provider,
+                choice.tried,
+                asked_device not in ("auto", choice.device),
+                choice.int8_sums,
             ),
             "source": SourceFacts(source.uri),
             "machine": machine_facts(),
@@ -124,8 +125,10 @@ class SlaLamps:
         if self._losses is not None:
             self._losses.take(now_ns, start_ns)
         part = None if isinstance(self._power, str) else self._power.part_so_far(start_ns)
-        if part is not None:
+        if part is not None and not isinstance(self._power, str):
             pairs = _measured(pairs, part)
+            numbers = [seen.number for seen in pairs if seen.result is not None]
+            part = replace(part, pause_ns=self._power.pauses_of(numbers))
         recorder, missed = RunRecorder(), 0
         for seen in pairs:
             missed += seen.missed_turns
@@ -144,7 +147,7 @@ class SlaLamps:
             power=self._power if isinstance(self._power, str) else NO_POWER,
             meter=part,
         )
-        verdicts = self._waiting_for_the_end(judge(record, self._sla), bool(pairs))
+        verdicts = self._waiting_for_the_end(judge(record, self._sla, window=True), bool(pairs))
         with self._lock:
             self._verdicts, self._frames, self._lost = verdicts, recorder.frames, lost
         if self._on_verdict is not None and recorder.frames:
@@ -190,7 +193,7 @@ class SlaLamps:
         self._thread.join()
 
     def _waiting_for_the_end(self, verdicts: Verdicts, has_pairs: bool) -> Verdicts:
-        """Tells what only the end of the run can show from what is unsound, and lets a FAIL decide."""
+        """Tells what only the end of the run can show from what is unsound."""
         later = self._later() if has_pairs else {}
         clauses = tuple(
             replace(clause, verdict=Outcome.INCONCLUSIVE, reason=later[clause.clause])
@@ -198,7 +201,8 @@ class SlaLamps:
             else clause
             for clause in verdicts.clauses
         )
-        return replace(verdicts, clauses=clauses, overall=_worst(clauses))
+        overall = max((clause.verdict for clause in clauses), key=tuple(Outcome).index)
+        return replace(verdicts, clauses=clauses, overall=overall)
 
     def _later(self) -> dict[str, str]:
         if isinstance(self._power, str):
@@ -233,8 +237,3 @@ def _measured(pairs: list[Seen], part: PowerPart) -> list[Seen]:
 
 def _latency_ns(seen: Seen) -> int:
     return seen.result.latency_ns if seen.result is not None else 0
-
-
-def _worst(clauses: Sequence[ClauseVerdict]) -> Outcome:
-    verdicts = {clause.verdict for clause in clauses}
-    return next((outcome for outcome in _WORST_FIRST if outcome in verdicts), Outcome.INCONCLUSIVE)

@@ -18,13 +18,20 @@ and frames of a camera at fault are none of these."""
 
 @dataclass(frozen=True)
 class Seen:
-    """One pair of the window: its answer, or None and why there is none; when its work began; turns missed
-    right before it."""
+    """One pair of the window.
+
+    Attributes:
+        result: its answer, None where there is none, and `why`.
+        start_ns: when its work began.
+        missed_turns: turns of the pace that were missed right before it.
+        number: of its answer in the run, from 0.
+    """
 
     result: FrameResult | None
     start_ns: int
     why: str = ""
     missed_turns: int = 0
+    number: int = -1
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,7 @@ class RunWindow:
     def __init__(self, most: int, pace_hz: float | None) -> None:
         self._pairs: deque[Seen] = deque(maxlen=most)
         self._turns = Turns(pace_hz)
-        self._start_ns = self._missed = 0
+        self._start_ns = self._missed = self._answered = 0
         self.forcing: Forcing | None = None
 
     @property
@@ -99,6 +106,7 @@ class RunWindow:
 
     def answered(self, result: FrameResult, unix_s: float) -> None:
         """Takes the answer of the pair that arrived."""
+        number, self._answered = self._answered, self._answered + 1
         if result.reason is Reason.FORCED:
             if self.forcing is None or self.forcing.route is not result.route:
                 self.forcing = Forcing(result.route, unix_s)
@@ -107,7 +115,7 @@ class RunWindow:
             return
         if self.forcing is not None and self.forcing.route is not None:
             self.forcing, self._missed = Forcing(None, unix_s), 0
-        self._add(Seen(result, self._start_ns, missed_turns=self._missed))
+        self._add(Seen(result, self._start_ns, missed_turns=self._missed, number=number))
 
     def unanswered(self, now_ns: int, why: str) -> None:
         """Takes a pair without an answer."""

@@ -126,8 +126,24 @@ def test_a_missed_power_limit_is_a_fail_beside_what_cannot_be_judged(
     clauses = lit.clauses()
     assert clauses["power.mean_w"]["verdict"] == "FAIL"
     assert clauses["machine.power_mode"]["verdict"] == "INVALID"
-    assert clauses["energy.routes.rgb.per_inference_mj"]["verdict"] == "INVALID", "idle is not measured at all"
+    assert clauses["energy.routes.rgb.per_inference_mj"]["verdict"] == "INVALID", (
+        "idle is not measured at all"
+    )
     assert lit.judged()["overall"] == "FAIL", "an INVALID clause hides no FAIL"
+
+
+def test_pictures_drawn_between_frames_spoil_energy_as_in_the_record(
+    detector: Detector, tmp_path: Path
+) -> None:
+    power, sampler, clock = powered(13.6)
+    lit = Lit(detector, tmp_path, "power: {mean_w: 15}", clock=clock, power=power)
+    for _ in range(200):
+        lit.run(1, period_ns=100 * MS)
+        power.paused(30 * MS)
+        sampler.sample()
+    clause = lit.clauses()["power.mean_w"]
+    assert clause["verdict"] == "INVALID"
+    assert "went into pictures and files between frames" in clause["reason"]
 
 
 def test_without_a_meter_the_runs_own_words_say_why(detector: Detector, tmp_path: Path) -> None:
@@ -159,17 +175,17 @@ def test_throttling_spoils_the_window_and_not_the_rest_of_the_run(detector: Dete
     lit = Lit(detector, tmp_path, limits)
 
     def live(seconds: int) -> dict[str, str]:
-        for _ in range(seconds):
-            lit.run(20)
+        for _ in range(seconds // 4):
+            lit.run(80)
             clauses = lit.clauses()
         return {name: clause["verdict"] for name, clause in clauses.items()}
 
     good = {"latency.p50_ms": "PASS", "machine.throttled": "PASS", "memory.peak_mb": "PASS"}
     assert live(20) == good
     lit.tree.cooling(0, "Processor", 2, 3)
-    live(6)
+    live(8)
     lit.tree.cooling(0, "Processor", 0, 3)
-    bad = live(6)
+    bad = live(8)
     assert (bad["latency.p50_ms"], bad["machine.throttled"]) == ("INVALID", "FAIL")
     assert lit.judged()["overall"] == "FAIL"
     assert live(160) == good, "3000 pairs later the throttling has left the window"

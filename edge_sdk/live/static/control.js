@@ -14,7 +14,7 @@ export function showControl({ control }) {
   $("record").classList.toggle("on", recording.on);
   $("record").disabled = !recording.allowed && !recording.on;
   $("record").setAttribute("aria-pressed", String(recording.on));
-  say($("record-text"), recording.on ? `stop: ${recording.file}  ${recording.pairs} pairs, ${number(recording.mb)} MB` + (recording.left_out ? `, ${recording.left_out} left out` : "")
+  say($("record-text"), recording.on ? `stop: ${recording.file}  ${recording.pairs} pairs, ${number(recording.mb)} MB` + (recording.left_out ? `, ${recording.left_out} left out` : "") + (recording.held ? `. Nothing is written now: ${recording.held}` : "")
     : recording.ended && recording.ended !== "closed" ? `ended: ${recording.ended}` : recording.allowed ? "start recording" : "no place for recordings");
   say($("registration-text"), registration.origin ? `in use: ${registration.origin}${registration.saved ? `, saved as ${registration.saved}` : ", not saved"}` : "");
   $("open-register").disabled = false;
