@@ -146,7 +146,22 @@ def run(
         None, rich_help_panel=_LIVE, help="Live page at HOST:PORT; standing alone at 127.0.0.1:8080."
     ),
     token: str | None = typer.Option(
-        None, rich_help_panel=_LIVE, help="What viewers must know; made where others can connect."
+        None,
+        rich_help_panel=_LIVE,
+        help="What viewers must know; made where others can connect. Others see it here: use a file.",
+    ),
+    token_file: Path | None = typer.Option(
+        None,
+        rich_help_panel=_LIVE,
+        help="Holds the token; made, with a new one, where it is not there. Or EDGE_SDK_TOKEN.",
+    ),
+    behind_proxy: str | None = typer.Option(
+        None,
+        rich_help_panel=_LIVE,
+        help="What browsers open where a reverse proxy serves the page, as https://site.example",
+    ),
+    proxy_address: str | None = typer.Option(
+        None, rich_help_panel=_LIVE, help="The proxy's address, if it is another machine."
     ),
     serve_name: list[str] | None = typer.Option(
         None, rich_help_panel=_LIVE, help="A further name that browsers call this by."
@@ -167,7 +182,10 @@ def run(
         None, rich_help_panel=_LIVE, help="Alarm too: a part this hot, degrees Celsius."
     ),
     mqtt: str | None = typer.Option(
-        None, rich_help_panel=_LIVE, help="mqtt://USER@HOST:PORT/TOPIC, or mqtts; HOST is enough."
+        None, rich_help_panel=_LIVE, help="mqtt://USER@HOST:PORT/TOPIC, or mqtts; mqtt://HOST is enough."
+    ),
+    mqtt_password_file: Path | None = typer.Option(
+        None, rich_help_panel=_LIVE, help="Holds the broker's password. Or EDGE_SDK_MQTT_PASSWORD."
     ),
     mqtt_spool: Path = typer.Option(
         Path("edge-sdk-mqtt.db"), rich_help_panel=_LIVE, help="Where messages wait for the broker."
@@ -203,7 +221,9 @@ def run(
     on_bad = on_bad or ("skip" if is_live(source) else "raise")
     live_options = live_options_from(
         record=record, record_rgb=record_rgb, record_limit_mib=record_limit_mib, record_full=record_full,
-        serve=serve, token=token, names=tuple(serve_name or ()), record_dir=record_dir,
+        serve=serve, token=token, token_file=token_file, behind_proxy=behind_proxy,
+        proxy_address=proxy_address, mqtt_password_file=mqtt_password_file,
+        names=tuple(serve_name or ()), record_dir=record_dir,
         registration_file=registration_file, sla=sla, alarm_rise_k=alarm_rise_k, alarm_max_c=alarm_max_c,
         mqtt=mqtt, mqtt_spool=mqtt_spool, mqtt_every=mqtt_every, force=force,
     )  # fmt: skip

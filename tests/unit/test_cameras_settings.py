@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edge_sdk.credentials import without_password
 from edge_sdk.errors import CameraError, ConfigError
 from edge_sdk.sources import open_source
 from edge_sdk.sources.cameras.device import Setting
 from edge_sdk.sources.cameras.gstreamer import has_gstreamer, pipeline_for, require_gstreamer
 from edge_sdk.sources.cameras.pair_address import camera_uri, take_apart
-from edge_sdk.sources.cameras.settings import camera_address, without_password
+from edge_sdk.sources.cameras.settings import camera_address
 
 WITH, WITHOUT = "    GStreamer:                   YES (1.20.3)\n", "    GStreamer:                   NO\n"
 
