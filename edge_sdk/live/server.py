@@ -177,6 +177,7 @@ class LiveServer(ClosedByWith):
     def _make_pictures(self) -> None:
         shown = 0
         while not self._ending.is_set():
+            self._board.tick()
             if not self._viewers:
                 self._watched.wait(0.5)
                 self._watched.clear()
@@ -186,7 +187,7 @@ class LiveServer(ClosedByWith):
             if latest is None:
                 continue
             shown = latest[0]
-            frame = LiveFrame.make(*latest)
+            frame = LiveFrame.make(*latest, self._board.rule)
             self._frame = frame
             with contextlib.suppress(RuntimeError):  # the loop has just ended
                 self._loop.call_soon_threadsafe(self._offer, frame)
@@ -216,6 +217,7 @@ class LiveServer(ClosedByWith):
         self.address = self.guard.address = Address(self.address.host, port)
         gets = {
             "/api/state": self._get_state,
+            "/api/history": self._get_history,
             "/api/still": self._get_still,
             "/healthz": self._get_health,
             "/metrics": self._get_metrics,
@@ -245,6 +247,9 @@ class LiveServer(ClosedByWith):
 
     async def _get_state(self, request: web.BaseRequest) -> web.Response:
         return web.json_response(self.state())
+
+    async def _get_history(self, request: web.BaseRequest) -> web.Response:
+        return web.json_response(self._board.history())
 
     async def _get_health(self, request: web.BaseRequest) -> web.Response:
         age_ms = self._board.age_ms

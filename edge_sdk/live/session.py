@@ -169,6 +169,7 @@ class LiveSession(ClosedByWith):
                     asked_engine=asked_engine,
                     asked_device=asked_device,
                     pace_hz=pace_hz,
+                    power=power,
                     on_verdict=self._judged,
                 )
                 self._closed_by(stack, "the SLA lamps", self._lamps.close)
