@@ -18,7 +18,7 @@ from types import FrameType, TracebackType
 import typer
 from rich.console import Console
 
-from edge_sdk.cli.doctor import finding_table
+from edge_sdk.cli.doctor import print_findings
 from edge_sdk.cli.run import refuse_unwritable
 from edge_sdk.errors import ConfigError
 
@@ -50,7 +50,7 @@ def show(
     findings = tuple(state_findings(snapshot, find_leftover(root)))
     own = root.resolve() == Path("/")
     title = "State of this machine" if own else f"State read from the tree {root}, not from this machine"
-    Console().print(finding_table(findings, title))
+    print_findings(Console(), findings, title)
     if json_file is not None:
         document = {
             "schema": "edge-sdk/machine",

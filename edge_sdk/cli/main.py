@@ -63,11 +63,12 @@ def main() -> None:
             f"error: {error}", style="red", markup=False, highlight=False
         )
         sys.exit(EXIT_ERROR)
-    except ModuleNotFoundError as error:
-        if error.name != "cv2":
+    except ImportError as error:
+        shown = OpenCvMissingError.behind(error)
+        if shown is None:
             raise
         Console(stderr=True, soft_wrap=True).print(
-            f"error: {OpenCvMissingError(str(error))}", style="red", markup=False, highlight=False
+            f"error: {shown}", style="red", markup=False, highlight=False
         )
         sys.exit(EXIT_ERROR)
     except KeyboardInterrupt:

@@ -20,6 +20,7 @@ from edge_sdk.measurements import FrameResult
 from edge_sdk.publish.messages import result_message, sla_message, status_message
 from edge_sdk.publish.spool import Spool
 from edge_sdk.report.verdict import Verdicts
+from edge_sdk.requirements import install_hint
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client
@@ -126,9 +127,7 @@ class MqttPublisher(ClosedByWith):
             import paho.mqtt.client as paho
             from paho.mqtt.enums import CallbackAPIVersion
         except ImportError:
-            raise ConfigError(
-                "--mqtt needs the package paho-mqtt: pip install 'edge-sdk[mqtt]' (or pip install paho-mqtt)"
-            ) from None
+            raise ConfigError(f"--mqtt needs the package paho-mqtt: {install_hint('mqtt')}") from None
         self._broker, self._every, self._now_s = broker, every, now_s
         self._spool = Spool(spool, limit=limit)
         self._queue: queue.Queue[tuple[str, dict[str, Any], bool]] = queue.Queue(_QUEUED)

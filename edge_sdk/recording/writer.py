@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from edge_sdk.errors import ConfigError, DeviceError
 from edge_sdk.recording.layout import PAIR_SCHEMA, RUN_METADATA, TOPICS
+from edge_sdk.requirements import install_hint
 
 __all__ = ["RecordingPlan", "SegmentedFile"]
 
@@ -89,9 +90,7 @@ class SegmentedFile:
         try:
             import mcap.writer
         except ImportError:
-            raise ConfigError(
-                "recordings need the package mcap: pip install 'edge-sdk[record]' (or pip install mcap)"
-            ) from None
+            raise ConfigError(f"recordings need the package mcap: {install_hint('record')}") from None
         self._make_writer = mcap.writer.Writer
         self._facts = dict(facts)
         self._path, self._limit_bytes, self._ring = path, limit_bytes, ring

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from calibration.int8 import check_form, measure_ranges, quantise
 from edge_sdk.errors import ConfigError
 
-onnxruntime = pytest.importorskip("onnxruntime", reason="needs ONNX Runtime: pip install edge-sdk[cpu]")
+onnxruntime = pytest.importorskip("onnxruntime", reason="needs ONNX Runtime: pip install '.[cpu]'")
 
 CHANNELS = 16
 
