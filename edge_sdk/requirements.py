@@ -49,7 +49,7 @@ EXTRAS = {
     "camera": ("av>=12", "cptv>=1.5.5"),
     "flir": ("flyr>=5",),  # EUPL 1.2: never a dependency of the core
     "serve": ("aiohttp>=3.10", "prometheus_client>=0.20"),
-    "record": ("mcap>=1.2.1",),
+    "record": ("mcap>=1.5",),
     "mqtt": ("paho-mqtt>=2.1",),
     "nvml": ("nvidia-ml-py>=12.535.77",),
     "jtop": ("jetson-stats>=4.2",),  # AGPL: an extra of its own, run in a process of its own

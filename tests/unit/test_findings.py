@@ -264,7 +264,7 @@ def test_every_extra_is_listed_with_the_way_to_get_it() -> None:
     assert found["Extra camera"].advice.endswith("`pip install 'cptv>=1.5.5'`")
     assert (found["Extra record"].state, found["Extra record"].found) == (
         "fault",
-        "mcap 1.1.0; needs mcap>=1.2.1",
+        "mcap 1.1.0; needs mcap>=1.5",
     )
     assert found["Extra flir"].state == "fault"  # this child imports nothing
     assert look(installed={"flyr": "5.1"}, child=lambda _: (True, ""))["Extra flir"].state == "ok"
