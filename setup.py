@@ -25,6 +25,7 @@ TEST = [
     "hypothesis>=6.100",
     "onnx>=1.17",
     "supervision>=0.25",
+    "pycocotools>=2.0.8",
     "import-linter>=2.1",
     "mypy>=1.13",
     "ruff>=0.8",

@@ -42,7 +42,7 @@ class Detection:
 
     Attributes:
         class_name: one of the engine's classes.
-        score: probability that it is right, 0 - 1.
+        score: 0 - 1; a probability only on frames like those it was calibrated on, elsewhere a rank.
         box_xyxy: left, top, right, bottom in pixels of the RGB frame.
         temperatures: the heat under the box, or None where no thermal frame could be read there.
     """

@@ -24,6 +24,7 @@
         PlanRejectedError              a plan answers otherwise than the graph it was built from
         ProviderFallbackError          a slower provider loaded than the one asked for
         InferenceError                 a graph failed while running
+        OutputError                    a graph's outputs do not mean what its manifest says
       MeterError(RuntimeError)       power cannot be read, or a window of it says nothing
         MeterNotFoundError             no power sensor; lists what was tried
       RecordError(ValueError)        a run record cannot be read or judged
@@ -58,6 +59,7 @@ __all__ = [
     "MeterError",
     "MeterNotFoundError",
     "OpenCvMissingError",
+    "OutputError",
     "PlanMismatchError",
     "PlanRejectedError",
     "PoolExhaustedError",
@@ -363,6 +365,20 @@ class InferenceError(EngineError):
     def __init__(self, graph: str, provider: str, problem: str) -> None:
         self.graph, self.provider = graph, provider
         super().__init__(f"graph {graph!r} failed on {provider}: {problem}")
+
+
+class OutputError(EngineError):
+    """A graph's outputs cannot mean what the manifest's `decode` says: boxes and scores would be wrong.
+
+    Attributes:
+        graph: name of the graph.
+        what: "scores", "boxes" or "labels".
+        expected, found: what was wanted and what came, as text.
+    """
+
+    def __init__(self, graph: str, what: str, expected: str, found: str, fix: str = "") -> None:
+        self.graph, self.what, self.expected, self.found = graph, what, expected, found
+        super().__init__(_with_fix(f"graph {graph!r}, {what}: expected {expected}, found {found}", fix))
 
 
 class MeterError(EdgeSdkError, RuntimeError):

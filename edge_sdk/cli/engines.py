@@ -83,9 +83,10 @@ def verify_engine(
     name: str = typer.Argument(help="Name of a bundle, or its folder."),
     json_file: Path | None = typer.Option(None, "--json", help="Write what was verified here too."),
 ) -> None:
-    """Verifies every file of a bundle, loads every graph in every precision and runs one blank frame."""
+    """Verifies every file of a bundle, runs every graph once in every precision and checks its outputs."""
     from edge_sdk.devices import open_runner
     from edge_sdk.engine.bundle import load_bundle
+    from edge_sdk.engine.output_checks import run_and_check
 
     refuse_unwritable(json_file)
     bundle = load_bundle(name)
@@ -96,7 +97,7 @@ def verify_engine(
         runner, choice = open_runner(bundle, "cpu", precision=precision)
         with runner:
             for graph in runner.graphs:
-                runner.run(graph)
+                run_and_check(runner, bundle.manifest, graph)
                 item = graphs[graph].file_for(precision)
                 stored = precision if precision in graphs[graph].precisions else graphs[graph].precision
                 rows.append(

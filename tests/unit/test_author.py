@@ -16,6 +16,8 @@ from edge_sdk.engine.bundle import load_bundle
 from edge_sdk.engine.inputs import GraphInputs
 from edge_sdk.errors import ConfigError, EngineIntegrityError, EngineMismatchError, ManifestError
 
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+
 
 def outputs_only(tmp_path: Path, outputs: dict[str, tuple[int, list[int]]], inputs: int = 1) -> Path:
     """A model that gives zeros of these dtypes and shapes whatever it reads."""
@@ -24,10 +26,11 @@ def outputs_only(tmp_path: Path, outputs: dict[str, tuple[int, list[int]]], inpu
         for index in range(inputs)
     ]
     nodes = [helper.make_node("ReduceMean", [edge.name], [f"mean{edge.name}"], keepdims=0) for edge in edges]
-    constants, declared = [], []
+    constants, declared = [helper.make_tensor("nothing", FLOAT, [], [0.0])], []
+    nodes.append(helper.make_node("Mul", ["meanimage0", "nothing"], ["zero"]))
     for name, (kind, shape) in outputs.items():
         constants.append(helper.make_tensor(f"{name}_shape", TensorProto.INT64, [len(shape)], shape))
-        nodes.append(helper.make_node("Expand", ["meanimage0", f"{name}_shape"], [f"{name}_real"]))
+        nodes.append(helper.make_node("Expand", ["zero", f"{name}_shape"], [f"{name}_real"]))
         nodes.append(helper.make_node("Cast", [f"{name}_real"], [name], to=kind))
         declared.append(helper.make_tensor_value_info(name, kind, shape))
     graph = helper.make_graph(nodes, "outputs", edges, declared, constants)
@@ -55,9 +58,6 @@ def test_a_users_model_runs_in_one_call(tmp_path: Path, reads: str, layout: str,
         runner.run("detector")
         logits = runner.array("detector", "scores")
         np.testing.assert_allclose(1 / (1 + np.exp(-logits)), toy_score(160), atol=1e-4)
-
-
-FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
 
 @pytest.mark.parametrize(
