@@ -33,7 +33,7 @@ CORE = (
     "tomli>=2; python_version < '3.11'",
 )
 
-_OPENCV = "opencv-python>=4.8"
+_OPENCV = "opencv-python>=4.8.0.74"
 
 EXTRAS = {
     "cpu": ("onnxruntime>=1.20", _OPENCV),

@@ -108,7 +108,7 @@ def test_without_opencv_it_says_which_to_install(tmp_path: Path, code: str) -> N
         check=False,
     )
     assert done.returncode in (1, 3)
-    assert "`pip install 'opencv-python>=4.8'`. On a Jetson use its own" in done.stderr
+    assert "`pip install 'opencv-python>=4.8.0.74'`. On a Jetson use its own" in done.stderr
 
 
 PROGRAMS = ("async_consumer", "camera_demo", "inspect_folder", "sla_validate", "service.edge_service")

@@ -143,7 +143,7 @@ def test_no_opencv_is_a_fault() -> None:
     found = look(opencv=missing)
     assert found["OpenCV"].state == "fault"
     assert "libGL" in found["OpenCV"].found
-    assert "`pip install 'opencv-python-headless>=4.8'`" in found["OpenCV"].advice
+    assert "`pip install 'opencv-python-headless>=4.8.0.74'`" in found["OpenCV"].advice
     assert "libgl1" in found["OpenCV"].advice
 
 
@@ -304,7 +304,7 @@ def test_doctor_survives_an_opencv_that_does_not_load(broken_opencv: dict[str, s
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(r"^fault +OpenCV +libGL\.so\.1", done.stdout, re.MULTILINE)
-    assert "`pip install 'opencv-python-headless>=4.8'`" in done.stdout
+    assert "`pip install 'opencv-python-headless>=4.8.0.74'`" in done.stdout
     assert re.search(r"^ok +ONNX Runtime on CPU", done.stdout, re.MULTILINE)
     assert re.search(r"^ok +Engine bundles", done.stdout, re.MULTILINE)
 
@@ -326,5 +326,5 @@ def test_running_with_it_says_what_to_install(broken_opencv: dict[str, str], cod
     )
     assert done.returncode in (1, 3)
     assert "libGL.so.1" in done.stderr
-    assert "`pip install 'opencv-python-headless>=4.8'`" in done.stderr
+    assert "`pip install 'opencv-python-headless>=4.8.0.74'`" in done.stderr
     assert "sudo apt-get install libgl1 libglib2.0-0" in done.stderr
