@@ -33,6 +33,7 @@ TEST = [
     "types-PyYAML>=6",
     "build>=1.2",
     "jsonschema>=4.20",
+    "dockerfile-parse>=2",
     "playwright>=1.48",
     # pycuda is compiled by tests/setup_venv.py, against headers alone.
     *(text for text in EXTRAS["jetson"] if not text.startswith("pycuda")),

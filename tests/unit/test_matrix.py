@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-TESTS = Path(__file__).resolve().parents[1]
-
 import lowest
 import matrix
+import pytest
 
 from edge_sdk.requirements import CORE, EXTRAS, name_of
+
+TESTS = Path(__file__).resolve().parents[1]
 
 REPORT = """<testsuites><testsuite>
 <testcase name="a"/><testcase name="b"/><testcase name="c"><failure message="no"/></testcase>
