@@ -44,6 +44,12 @@ PROGRAMS = (
 )
 """From Debian: what compiles pycuda, and what tests/browser, e2e/test_mqtt.py and e2e/test_rtsp.py run."""
 
+HERE_OPTIONS = (
+    *(word for program in PROGRAMS for word in ("--debian", program)),
+    "--pycuda",
+    "--tensorrt-rtx",
+)
+
 SIDE_BY_SIDE = ("tests/unit", "tests/contract", "tests/recipe")
 """Rooms whose tests may share the machine with each other."""
 ALONE = ("tests/e2e", "tests/browser", "tests/device")
@@ -112,10 +118,8 @@ def main(arguments: list[str]) -> int:
 def here() -> Outcome:
     """Checks everything on the Python that runs this file."""
     outcome = Outcome(f"Python {HERE}, newest versions")
-    programs = [word for program in PROGRAMS for word in ("--debian", program)]
     with timed(outcome):
-        options = [*programs, "--pycuda", "--tensorrt-rtx"]
-        step(outcome, "environment", lambda: set_up(sys.executable, HERE, options))
+        step(outcome, "environment", lambda: set_up(sys.executable, HERE, HERE_OPTIONS))
         tools = Path(f".venv-{HERE}", "bin")
         if not outcome.failures:
             run(outcome, "format", [tools / "ruff", "format", "--check", "--quiet", "."])
@@ -144,6 +148,7 @@ def others() -> Iterator[Outcome]:
                 test(outcome, version, SIDE_BY_SIDE, () if version == LOWEST_ON else ("tests/e2e",))
         yield outcome
     yield lowest(found[LOWEST_ON])
+    yield fresh_install()
     yield aarch64()
 
 
@@ -159,6 +164,25 @@ def lowest(python: str | None) -> Outcome:
         step(outcome, "environment", lambda: set_up(python, "lowest", ["--pycuda", "-c", str(file)]))
         test(outcome, "lowest", SIDE_BY_SIDE, ("tests/e2e",))
     return outcome
+
+
+def fresh_install() -> Outcome:
+    """Installs as docker/Dockerfile.x86 does, into an environment of its own, with this Python."""
+    outcome = Outcome(f"Python {HERE}, installed as docker/Dockerfile.x86 does")
+    with timed(outcome):
+        step(outcome, "environment", lambda: set_up(sys.executable, HERE, HERE_OPTIONS))
+        with environment(EDGE_SDK_FRESH_INSTALL="1"):
+            test(outcome, HERE, (), ("tests/e2e/test_dockerfiles.py",))
+    return outcome
+
+
+@contextmanager
+def environment(**variables: str) -> Iterator[None]:
+    """Sets variables for the commands of a block."""
+    os.environ.update(variables)
+    yield
+    for name in variables:
+        del os.environ[name]
 
 
 def aarch64() -> Outcome:

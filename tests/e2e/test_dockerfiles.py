@@ -84,33 +84,23 @@ def test_the_pip_steps_for_x86_give_a_working_sdk(tmp_path: Path) -> None:
     """Its Python is the one at hand, and the system is this one; the image's apt step is not run."""
     if not os.environ.get(FRESH):
         pytest.skip(f"takes minutes of downloads: make test-all runs it, and {FRESH}=1 asks for it")
-    clean = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))
-    }
-    ran = 0
-    for value in values(ROOT / "docker" / "Dockerfile.x86", "RUN"):
-        if "/opt/edge" not in value:
-            continue
+    foreign = ("PYTHON", "VIRTUAL_ENV")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+
+    def call(*command: str | Path) -> str:
+        done = subprocess.run(command, cwd=tmp_path, env=clean, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    installs = [value for value in values(ROOT / "docker" / "Dockerfile.x86", "RUN") if "/opt/edge" in value]
+    assert len(installs) == 2
+    for value in installs:
         line = value.replace("/opt/edge", str(tmp_path / "edge")).replace("/src", str(ROOT))
         line = re.sub(r"^python ", f"{shlex.quote(sys.executable)} ", line).replace(f"&& rm -rf {ROOT}", "")
         assert "rm -rf" not in line
-        done = subprocess.run(["bash", "-c", line], env=clean, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        ran += 1
-    assert ran == 2
+        call("bash", "-c", line)
     program = tmp_path / "edge" / "bin" / "edge-sdk"
-    looked = subprocess.run(
-        [program, "doctor"], cwd=tmp_path, env=clean, capture_output=True, text=True, check=False
-    )
-    assert looked.returncode == 0, looked.stderr
-    assert not [line for line in looked.stdout.splitlines() if line.startswith("fault") and "Extra" in line]
-    ended = subprocess.run(
-        [program, "run", "--json", "record.json"],
-        cwd=tmp_path,
-        env=clean,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
+    said = call(program, "doctor").splitlines()
+    assert not [line for line in said if line.startswith("fault") and "Extra" in line]
+    call(program, "run", "--json", "record.json")
     assert json.loads((tmp_path / "record.json").read_text("utf-8"))
