@@ -11,6 +11,7 @@
           OpenCvMissingError             OpenCV is not installed, or does not load
         CudaError                      a call to the NVIDIA driver failed
         PoolExhaustedError             a buffer was asked for that is already lent out
+        SaveError                      a file of results cannot be written
       SourceError(RuntimeError)      frames cannot be read
         FrameError                     one frame is bad; the next may be good
           CamerasSilentError             a while without a frame of either camera
@@ -65,6 +66,7 @@ __all__ = [
     "PoolExhaustedError",
     "ProviderFallbackError",
     "RecordError",
+    "SaveError",
     "SensorsUnusableError",
     "ShapeError",
     "SlaFileError",
@@ -204,6 +206,20 @@ class CudaError(DeviceError):
 
 class PoolExhaustedError(DeviceError):
     """A buffer was asked for while every one of its kind is lent out."""
+
+
+class SaveError(DeviceError):
+    """A file of results cannot be written. What stood there before still does.
+
+    Attributes:
+        path: the file.
+        problem: what the system said, "No space left on device" for a full disk.
+    """
+
+    def __init__(self, path: Path | str, error: OSError, after: str = "") -> None:
+        self.path, self.problem = Path(path), error.strerror or str(error)
+        cannot = f"cannot be written {after}".rstrip()
+        super().__init__(f"{path}: {cannot} ({self.problem})")
 
 
 class SourceError(EdgeSdkError, RuntimeError):

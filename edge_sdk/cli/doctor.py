@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
@@ -16,7 +15,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from edge_sdk.cli.run import refuse_unwritable
+from edge_sdk.cli.outputs import put_json, refuse_unwritable
+from edge_sdk.cli.streams import tables
 
 if TYPE_CHECKING:
     from edge_sdk.devices.finding import Finding
@@ -43,10 +43,8 @@ def doctor(
 
         findings = examine(root)
         facts = machine_facts(root)
-    print_findings(Console(), findings, "This machine")
-    if json_file is not None:
-        report = {"schema": 1, "machine": facts, "findings": [asdict(item) for item in findings]}
-        json_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    put_json(json_file, {"schema": 1, "machine": facts, "findings": [asdict(item) for item in findings]})
+    print_findings(tables(json_file), findings, "This machine")
 
 
 def print_findings(console: Console, findings: Iterable[Finding], title: str) -> None:

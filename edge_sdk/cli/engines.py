@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from edge_sdk.cli.engines_build import build_engine
-from edge_sdk.cli.run import refuse_unwritable
+from edge_sdk.cli.outputs import put_json, refuse_unwritable
+from edge_sdk.cli.streams import tables
 from edge_sdk.errors import ConfigError, EdgeSdkError
 
 if TYPE_CHECKING:
@@ -63,8 +63,9 @@ def show_engine(
 
     refuse_unwritable(json_file)
     bundle = load_bundle(name)
+    put_json(json_file, _as_json(bundle))
     manifest = bundle.manifest
-    console = Console()
+    console = tables(json_file)
     console.print(f"[bold]{escape(manifest.name)}[/] {escape(manifest.version)}, {manifest.kind}")
     console.print(manifest.description, markup=False)
     console.print(f"licence {escape(manifest.licence)}, bundle SHA-256 {bundle.sha256}", soft_wrap=True)
@@ -75,7 +76,6 @@ def show_engine(
             console.print(measured.notes, markup=False)
     for key, value in manifest.provenance.items():
         console.print(f"[bold]{key}[/]: {escape(str(value))}")
-    _write_json(json_file, _as_json(bundle))
 
 
 @app.command("verify")
@@ -112,10 +112,10 @@ def verify_engine(
                     choice.provider,
                 )
                 table.add_row(*map(escape, cells))
-    console = Console()
+    put_json(json_file, {"schema": 1, "bundle": bundle.name, "sha256": bundle.sha256, "graphs": rows})
+    console = tables(json_file)
     console.print(table)
     console.print(f"SHA-256 of the bundle: {bundle.sha256}", soft_wrap=True)
-    _write_json(json_file, {"schema": 1, "bundle": bundle.name, "sha256": bundle.sha256, "graphs": rows})
 
 
 @app.command("new")
@@ -231,8 +231,3 @@ def _as_json(bundle: Bundle) -> dict[str, Any]:
         "accuracy": [asdict(item) for item in manifest.accuracy],
         "provenance": dict(manifest.provenance),
     }
-
-
-def _write_json(path: Path | None, content: Any) -> None:
-    if path is not None:
-        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -16,7 +16,7 @@ from edge_sdk.devices.library_findings import extra_findings, onnxruntime_findin
 from edge_sdk.devices.machine import installed_version
 from edge_sdk.devices.state_findings import state_findings
 from edge_sdk.engine.bundle import list_bundles
-from edge_sdk.engine.onnx_runner import import_onnxruntime, provider_loads
+from edge_sdk.engine.onnx_runner import cpu_sums, import_onnxruntime, provider_loads
 from edge_sdk.machine_state.leftover import find_leftover
 from edge_sdk.machine_state.reader import MachineReader
 
@@ -65,6 +65,7 @@ def examine(
     opencv_file: Callable[[], Path] = module_file,
     onnxruntime: Callable[[], Any] = import_onnxruntime,
     loads: Callable[[str], str] = provider_loads,
+    sums: Callable[[], str] = cpu_sums,
     bundles: Callable[[], Iterable[str]] = list_bundles,
 ) -> tuple[Finding, ...]:
     """Looks for everything the SDK can use here.
@@ -72,14 +73,14 @@ def examine(
     Arguments:
         root: of the file system, so that another machine's tree can be examined.
         version_of: distribution -> its version or "".
-        child, opencv, opencv_file, onnxruntime, loads, bundles: how to ask; tests pass their own.
+        child, opencv, opencv_file, onnxruntime, loads, sums, bundles: how to ask; tests pass their own.
     """
     host = find_host(root, child)
     return (
         _python(),
         Finding("NumPy", "ok", version_of("numpy")),
         *opencv_findings(opencv, opencv_file, version_of, root, host),
-        *onnxruntime_findings(onnxruntime, loads, version_of, host),
+        *onnxruntime_findings(onnxruntime, loads, sums, version_of, host),
         cuda_finding(host),
         tensorrt_finding(root, child, host),
         pycuda_finding(child, version_of, host),

@@ -9,6 +9,7 @@ from typing import Any
 
 from edge_sdk.devices.finding import Finding
 from edge_sdk.devices.host import Host
+from edge_sdk.engine.int8_sums import BY_OPTION, EXACT, EXACT_OPTION
 from edge_sdk.engine.onnx_runner import CPU, CUDA
 from edge_sdk.errors import DeviceNotFoundError, OpenCvMissingError
 from edge_sdk.requirements import EXTRAS, hint_for, install_command, libraries, lowest, name_of
@@ -87,6 +88,7 @@ def opencv_findings(
 def onnxruntime_findings(
     onnxruntime: Callable[[], Any],
     loads: Callable[[str], str],
+    sums: Callable[[], str],
     version_of: Callable[[str], str],
     host: Host,
 ) -> Iterator[Finding]:
@@ -113,6 +115,7 @@ def onnxruntime_findings(
         yield Finding("ONNX Runtime on CPU", "fault", problem, "Reinstall ONNX Runtime.")
     else:
         yield Finding("ONNX Runtime on CPU", "ok", f"{CPU} ran a graph")
+        yield _int8(sums())
     if problem := loads(CUDA):
         advice = (
             f"`pip uninstall onnxruntime`, then {_gpu_advice(host)}"
@@ -122,6 +125,18 @@ def onnxruntime_findings(
         yield Finding("ONNX Runtime on CUDA", "absent", problem, advice)
     else:
         yield Finding("ONNX Runtime on CUDA", "ok", f"{CUDA} ran a graph")
+
+
+def _int8(sums: str) -> Finding:
+    if sums == EXACT:
+        return Finding("INT8 on the CPU", "ok", "sums are exact")
+    if sums == BY_OPTION:
+        advice = "This CPU's fast INT8 kernels saturate, and slower ones run: precision='fp32' may be faster."
+        return Finding(
+            "INT8 on the CPU", "ok", f"sums are exact with {EXACT_OPTION[0]}, which is used", advice
+        )
+    advice = "Detections of INT8 engines are off here. Use precision='fp32', or a newer ONNX Runtime."
+    return Finding("INT8 on the CPU", "fault", "sums saturate at 16 bits", advice)
 
 
 def _gpu_advice(host: Host) -> str:

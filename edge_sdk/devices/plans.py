@@ -268,7 +268,7 @@ def _measured_kinds(bundle: Bundle, key: PlanKey) -> Mapping[str, str] | None:
 
 
 def _canary(bundle: Bundle, precision: str | None, runner: TensorRtRunner) -> Mapping[str, Any]:
-    with OnnxRunner(bundle, precision=precision, threads=usable_cores()) as reference:
+    with OnnxRunner(bundle, precision=precision, threads=usable_cores(), literal=True) as reference:
         return compare(bundle.manifest, reference, runner, canary_frames())
 
 

@@ -16,6 +16,7 @@ from edge_sdk.frames import FramePair
 from edge_sdk.live.alarms import AlarmRule, Alarms
 from edge_sdk.live.views import CameraView, PowerView
 from edge_sdk.measurements import STAGES, FrameResult
+from edge_sdk.stats import percentile
 
 __all__ = ["Board", "Latest"]
 
@@ -229,13 +230,13 @@ def _quantiles(
     columns["latency"] = [latency for _, latency in stages]
     for name, values in columns.items():
         if values:
-            p50, p95, p99 = np.percentile(np.array(values) / 1e6, (50, 95, 99))
+            p50, p95, p99 = (percentile(np.array(values) / 1e6, share) for share in (0.5, 0.95, 0.99))
             rows.append(
                 {
                     "stage": name,
-                    "p50": float(p50),
-                    "p95": float(p95),
-                    "p99": float(p99),
+                    "p50": p50,
+                    "p95": p95,
+                    "p99": p99,
                     "frames": len(values),
                 }
             )

@@ -61,7 +61,11 @@ class SlaLamps:
                 asked_engine, manifest.name, manifest.version, detector.bundle.sha256, choice.precision
             ),
             "provider": ProviderFacts(
-                asked_device, choice.provider, choice.tried, asked_device not in ("auto", choice.device)
+                asked_device,
+                choice.provider,
+                choice.tried,
+                asked_device not in ("auto", choice.device),
+                choice.int8_sums,
             ),
             "source": SourceFacts(source.uri),
             "run": RunFacts(pace_hz=pace_hz, threads=choice.threads),
@@ -105,7 +109,7 @@ class SlaLamps:
         if not recorder.frames:
             return None
         self._frames = recorder.frames
-        self._verdicts = judge(recorder.finish(**self._facts), self._sla)
+        self._verdicts = judge(recorder.finish(**self._facts), self._sla, window=True)
         if self._on_verdict is not None:
             self._on_verdict(self._verdicts, self._frames)
         return self._verdicts

@@ -115,12 +115,19 @@ class LiveSession(ClosedByWith):
             seen = SeenThroughJpeg(source, plan.jpeg_quality, lambda: self.control.is_recording)
         jpeg_of = seen.jpeg_of if seen is not None else None
 
-        def start(where: RecordingPlan) -> Callable[[], RunRecording]:
-            return lambda: open_recording(detector, source, where, asked_device=asked_device, jpeg_of=jpeg_of)
+        def start(where: RecordingPlan, begins_run: bool) -> Callable[[], RunRecording]:
+            return lambda: open_recording(
+                detector,
+                source,
+                where,
+                asked_device=asked_device,
+                jpeg_of=jpeg_of,
+                begins_run=begins_run,
+            )
 
         on_demand = options.record_on_demand
         self.control = Control(
-            start_recording=start(on_demand) if on_demand else None,
+            start_recording=start(on_demand, begins_run=False) if on_demand else None,
             registration_file=options.registration_file,
             force=options.force,
         )
@@ -135,7 +142,7 @@ class LiveSession(ClosedByWith):
         with ExitStack() as stack:
             stack.callback(self.control.close)
             if options.record is not None:
-                self.control.begin(start(options.record)())
+                self.control.begin(start(options.record, begins_run=True)())
             if options.broker is not None and options.spool is not None:
                 self.mqtt = MqttPublisher(options.broker, options.spool, every=options.every_result)
                 stack.callback(self.mqtt.close)

@@ -95,9 +95,15 @@ class RunPower:
         """Notes how long something else than the pipeline worked after a frame."""
         self._pauses.append(pause_ns)
 
-    def after(self) -> None:
-        """Samples the end of the run, then measures idle again."""
-        self._idle_after = self._idle()
+    def after(self, frames: int = 0, *, idle: bool = True) -> None:
+        """Samples the end of the run, then measures idle again.
+
+        Arguments:
+            frames: in the run; those without a noted pause had none.
+            idle: False where the run was ended early and nobody is to wait; there is no marginal figure then.
+        """
+        self._pauses.extend([0] * (frames - len(self._pauses)))
+        self._idle_after = self._idle() if idle else None
         if isinstance(self._source, EnergyMeter):
             self._source.sample()
 

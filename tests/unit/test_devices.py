@@ -82,7 +82,7 @@ class TestChoice:
 
         def loads(_: Bundle, *, provider: str, **__: object) -> object:
             asked.append(provider)
-            return SimpleNamespace(provider=provider)
+            return SimpleNamespace(provider=provider, int8_sums="")
 
         monkeypatch.setattr(module, "OnnxRunner", loads)
         _, choice = open_runner(bundle)

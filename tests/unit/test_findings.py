@@ -233,7 +233,12 @@ def test_a_card_gets_the_packages_of_its_cuda(tmp_path: Path, cuda: str, tensorr
 def test_advice_on_a_jetson_is_by_jetpack(tmp_path: Path) -> None:
     six = Host(jetson=True, card=False, driver="12.6", toolkit="", minor=10)
     seven = Host(jetson=True, card=False, driver="13.0", toolkit="", minor=12)
-    ways: list[Any] = [lambda: SimpleNamespace(__version__="1"), lambda _: "no", lambda _: ""]
+    ways: list[Any] = [
+        lambda: SimpleNamespace(__version__="1"),
+        lambda _: "no",
+        lambda: "exact",
+        lambda _: "",
+    ]
     on = [{item.what: item for item in onnxruntime_findings(*ways, host)} for host in (six, seven)]
     assert "Jetson AI Lab" in on[0]["ONNX Runtime on CUDA"].advice
     assert "'onnxruntime-gpu>=1.27'" in on[1]["ONNX Runtime on CUDA"].advice

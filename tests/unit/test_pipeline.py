@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pairs import make_pair
 
 import edge_sdk
-from edge_sdk.cli.run import frame_line
+from edge_sdk.cli.frame_outputs import frame_line
 from edge_sdk.clock import FakeClock
 from edge_sdk.devices import DeviceChoice
 from edge_sdk.engine.bundle import load_bundle

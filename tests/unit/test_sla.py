@@ -57,7 +57,7 @@ def test_what_a_file_leaves_out_has_a_default() -> None:
     sla = parse_sla("engine: mine\nthroughput: {min_fps: 1}\n", Path("dir/bay-3.yaml"))
     assert (sla.name, sla.source, sla.device) == ("bay-3", "clip:substation", "auto")
     assert sla.confidence == 0.99
-    assert sla.run == RunPlan(duration_s=30.0)
+    assert sla.run == RunPlan(duration_s=30.0, length_stated=False)
     assert parse_sla("engine: mine\nthroughput: {min_fps: 1}\n").name == "unnamed"
 
 

@@ -200,7 +200,7 @@ function showControl(control) {
   const { recording, registration } = control;
   $("record").classList.toggle("on", recording.on);
   $("record").disabled = !recording.allowed && !recording.on;
-  $("record-text").textContent = recording.on ? `${recording.file}  ${recording.pairs} pairs, ${number(recording.mb)} MB` + (recording.left_out ? `, ${recording.left_out} left out` : "")
+  $("record-text").textContent = recording.on ? `${recording.file}  ${recording.pairs} pairs, ${number(recording.mb)} MB` + (recording.left_out ? `, ${recording.left_out} left out` : "") + (recording.held ? `. Nothing is written now: ${recording.held}` : "")
     : recording.ended && recording.ended !== "closed" ? `ended: ${recording.ended}` : recording.allowed ? "start recording" : "no place for recordings";
   $("registration-text").textContent = registration.origin ? `in use: ${registration.origin}${registration.saved ? `, saved as ${registration.saved}` : ", not saved"}` : "";
 }

@@ -52,6 +52,11 @@ class CameraHub:
             self._pairing.end(camera)
             self._changed.notify_all()
 
+    def rewind(self) -> None:
+        """Takes that all files begin anew; what was counted stays."""
+        with self._changed:
+            self._pairing.rewind()
+
     def take(self) -> Paired | None:
         """Returns the next pair if there is one now; notices cameras that have gone silent."""
         with self._changed:

@@ -7,7 +7,7 @@ from math import isfinite
 
 from edge_sdk.errors import ConfigError
 from edge_sdk.sources.cameras.formats import THERMAL_FORMATS, ThermalFormat, thermal_format
-from edge_sdk.sources.uri import SourceUri, nearest, parse_uri
+from edge_sdk.sources.uri import SourceUri, nearest, parse_uri, user_path
 
 __all__ = ["CAMERA_OPTIONS", "CameraAddress", "camera_address", "without_password"]
 
@@ -105,6 +105,8 @@ def camera_address(text: str, role: str | None = None) -> CameraAddress:
         ConfigError: the address or an option cannot be met.
     """
     is_rtsp = text.strip().lower().startswith(("rtsp:", "rtsps:"))
+    if ":" not in text.partition("?")[0]:
+        raise ConfigError(f"{text!r} is no address of a camera.{_meant(text.strip(), role)}")
     own, url = _split_rtsp(text.strip()) if is_rtsp else (text, "")
     uri = parse_uri(own, _SCHEMES)
     shown = without_password(uri.text)
@@ -130,6 +132,19 @@ def camera_address(text: str, role: str | None = None) -> CameraAddress:
         delay_ms=_number(uri, "delay_ms", 0.0, least=0.0) or 0.0,
         timeout_ms=_number(uri, "timeout_ms", 1000.0, least=10.0) or 1000.0,
         keep_repeats=uri.choice("repeats", ("drop", "keep")) == "keep",
+    )
+
+
+def _meant(text: str, role: str | None) -> str:
+    """Says how the camera is written that a bare number, device or file most likely means."""
+    name = text.rpartition("/")[2].removeprefix("video")
+    if name.isdecimal() and (text == name or text.rpartition("/")[2] != name):
+        return f" Did you mean 'v4l2:///dev/video{int(name)}'? `edge-sdk cameras` lists what is plugged in."
+    if user_path(text).is_file():
+        return f" It is a file: write 'file:{text}'."
+    example = "v4l2:///dev/video2" if role == "thermal" else "v4l2:///dev/video0"
+    return (
+        f" Write '{example}', 'csi://0' or 'rtsp://HOST/PATH'; `edge-sdk cameras` lists what is plugged in."
     )
 
 

@@ -38,7 +38,8 @@ class CameraSource(BaseSource):
 
     A live camera is read by a thread of its own, which opens it again when it is lost; nothing but
     `close` ends the source. A camera at fault is left out of the pairs, and `rgb_fault` or
-    `thermal_fault` says why. Files are read in step by their timestamps, without threads.
+    `thermal_fault` says why. Files are read in step by their timestamps, without threads, pass after
+    pass where `loop` says so.
 
     Options of `camera:`:
         rgb, thermal: the address of each camera, with `%26` for `&`; see `camera_address`.
@@ -52,6 +53,7 @@ class CameraSource(BaseSource):
     Arguments:
         uri: the address as a whole.
         on_bad, clock: see `BaseSource`.
+        loop: passes over files, 0 for ever. A live camera goes on for ever either way and takes 0 or 1.
         opener: opens a device; tests give their own.
         limits: when a camera counts as at fault.
         backoff: how soon a lost camera is tried again.
@@ -74,10 +76,13 @@ class CameraSource(BaseSource):
     ) -> None:
         addresses, options = take_apart(uri)
         super().__init__(options.text, on_bad=on_bad, loop=loop, clock=clock)
-        if loop != 1:
-            raise ConfigError(f"{self.uri}: loop: cameras have no passes; drop loop={loop}")
         self.addresses: Mapping[str, CameraAddress] = addresses
         self.live = all(address.live for address in addresses.values())
+        if self.live and loop > 1:
+            raise ConfigError(
+                f"{self.uri}: loop: a live camera has no passes, it goes on until it is closed; "
+                f"expected 0 or 1, found {loop}"
+            )
         if not self.live and any(address.live for address in addresses.values()):
             raise ConfigError(
                 f"{self.uri}: a live camera cannot be paired with a file: their times never meet"
@@ -142,10 +147,15 @@ class CameraSource(BaseSource):
 
     def __next__(self) -> FramePair:
         self._refuse_closed()
-        paired = self._next_live() if self.live else self._next_from_files()
-        if paired is None:
-            raise StopIteration
-        return self._targets.settle(self._pair(paired))
+        while not self._loop or self._pass_index < self._loop:
+            paired = self._next_live() if self.live else self._next_from_files()
+            if paired is not None:
+                self._read_in_pass += 1
+                return self._targets.settle(self._pair(paired))
+            if self.live:
+                break
+            self._end_pass()
+        raise StopIteration
 
     def poll(self) -> FramePair | None:
         """Returns the next pair if there is one now, else None; waits for nothing and starts nothing."""
@@ -180,6 +190,11 @@ class CameraSource(BaseSource):
             "licences": [],
             **self.status(),
         }
+
+    def _rewind(self) -> None:
+        self.hub.rewind()
+        for reader in self.readers.values():
+            reader.rewind()
 
     def _release(self) -> None:
         self._stop.set()
