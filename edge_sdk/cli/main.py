@@ -84,11 +84,12 @@ def _status() -> int:
         return done.code if isinstance(done.code, int) else EXIT_ERROR if done.code else 0
     except EdgeSdkError as error:
         _complain(f"error: {in_cli_words(str(error))}")
-    except ModuleNotFoundError as error:
-        if error.name != "cv2":
+    except ImportError as error:
+        shown = OpenCvMissingError.behind(error)
+        if shown is None:
             traceback.print_exc()
             return EXIT_ERROR
-        _complain(f"error: {OpenCvMissingError(str(error))}")
+        _complain(f"error: {shown}")
     except KeyboardInterrupt:
         _complain("stopped")
         return 128 + signal.SIGINT

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from edge_sdk.errors import ConfigError, DeviceNotFoundError
+from edge_sdk.requirements import hint_for
 
 __all__ = ["half_remainder"]
 
@@ -86,7 +87,7 @@ def _import_onnx() -> Any:
         raise DeviceNotFoundError(
             "onnx",
             [("import onnx", str(error))],
-            "It rewrites graphs to half precision: pip install onnx, or build with --remainder fp32.",
+            f"It rewrites graphs to half precision. {hint_for('onnx')}, or build with --remainder fp32.",
         ) from error
     return onnx
 

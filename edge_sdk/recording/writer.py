@@ -21,6 +21,7 @@ from edge_sdk.recording.ring import (
     removal_order,
     too_old,
 )
+from edge_sdk.requirements import install_hint
 
 __all__ = ["RecordingPlan", "SegmentedFile", "Wrote"]
 
@@ -140,9 +141,7 @@ class SegmentedFile:
         try:
             import mcap.writer
         except ImportError:
-            raise ConfigError(
-                "recordings need the package mcap: pip install 'edge-sdk[record]' (or pip install mcap)"
-            ) from None
+            raise ConfigError(f"recordings need the package mcap: {install_hint('record')}") from None
         self._make_writer = mcap.writer.Writer
         self._facts = dict(facts)
         self._path, self._limit_bytes, self._ring, self._max_age_s = path, limit_bytes, ring, max_age_s
