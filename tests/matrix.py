@@ -30,9 +30,14 @@ PROGRAMS = (
     "--debian",
     "mosquitto=mosquitto",
     "--debian",
+    "haproxy=haproxy",
+    "--debian",
+    "openssl=openssl",
+    "--debian",
     f"/usr/lib/python3/dist-packages/gi={RTSP}",
 )
-"""From Debian: what compiles pycuda, and what tests/browser, e2e/test_mqtt.py and e2e/test_rtsp.py run."""
+"""From Debian: what compiles pycuda, and what tests/browser, e2e/test_mqtt.py, e2e/test_live_proxy_tls.py
+and e2e/test_rtsp.py run."""
 
 ROOT = Path(__file__).resolve().parent.parent
 

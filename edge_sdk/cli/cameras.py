@@ -10,6 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from edge_sdk.cli.live import warn
+from edge_sdk.credentials import holds_password
+
 if TYPE_CHECKING:
     from edge_sdk.sources.cameras import CameraSource
     from edge_sdk.sources.cameras.v4l2 import CameraFacts
@@ -46,6 +49,11 @@ def chosen_source(source: str | None, rgb: str | None, thermal: str | None) -> s
     from edge_sdk.errors import ConfigError
     from edge_sdk.sources.cameras import camera_uri
 
+    if any(holds_password(given) for given in (source, rgb, thermal) if given is not None):
+        warn(
+            "a camera's password on the command line can be read by every user of this machine; write "
+            "'rtsp://USER:${NAME}@HOST' for the environment variable NAME, or ${file:PATH}"
+        )
     if rgb is None and thermal is None:
         return source or _DEFAULT_SOURCE
     if source is not None:

@@ -45,8 +45,7 @@ def safe_streams() -> list[SafeStream]:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by whoever started us
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            stream = os.fdopen(nowhere, "w")
+            stream = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", closefd=False)
         raw = SafeStream(stream.fileno())
         safe = io.TextIOWrapper(
             io.BufferedWriter(raw),

@@ -46,6 +46,7 @@ class Control:
         self._lock = threading.Lock()
         self._recording: RunRecording | None = None
         self._last_recording = ""
+        self._recording_problem = ""
         self._force = force
         self._fit: RegistrationFit | None = None
         self._saved = ""
@@ -191,6 +192,11 @@ class Control:
         """How the last recording ended, for people; "" where there was none."""
         return self._last_recording
 
+    @property
+    def recording_problem(self) -> str:
+        """What the last recording failed with; "" where it is whole, or ended at its limit."""
+        return self._recording_problem
+
     def close(self) -> None:
         """Ends a recording that goes on."""
         with self._lock:
@@ -201,6 +207,9 @@ class Control:
         if recording is not None:
             recording.close()
             self._last_recording = str(recording.state)
+            ended = recording.state.ended
+            whole = ended in ("", "closed") or ended.startswith("full")
+            self._recording_problem = "" if whole else ended
 
 
 class SteeredSource:

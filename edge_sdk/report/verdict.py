@@ -190,8 +190,8 @@ def _largest(
     apart_ms = _latencies_ms(record, limit, ~record.steady)
     if len(apart_ms) and apart_ms.max() > limit.limit_ms:
         reason += (
-            f" Not judged: cold start and warm-up, {len(apart_ms)} frames of up to "
-            f"{_figure(float(apart_ms.max()))} ms."
+            f" Not judged: cold start and warm-up, {len(apart_ms)} of {len(record.frames)} frames, "
+            f"up to {_figure(float(apart_ms.max()))} ms."
         )
     verdict = Outcome.FAIL if over else Outcome.PASS
     return Bounds(largest, largest, None, len(values_ms)), verdict, reason + " Holds for this run only."
