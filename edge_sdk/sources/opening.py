@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from edge_sdk.sources.uri import SourceUri, parse_uri
 from edge_sdk.sources.video import VIDEO_OPTIONS, VideoSource
 
 __all__ = ["open_source"]
+
+_log = logging.getLogger(__name__)
 
 _SCHEMES = {
     "clip": CLIP_OPTIONS,
@@ -64,6 +67,12 @@ def open_source(
         ConfigError: the URI or an argument cannot be met; the message names the nearest known word.
         SourceError: a file cannot be opened.
     """
+    source = _open(uri, on_bad, loop, clock)
+    _log.info("opened %s", source.uri)
+    return source
+
+
+def _open(uri: str, on_bad: OnBad, loop: int, clock: Clock | None) -> BaseSource:
     if _scheme(uri) in CAMERA_SCHEMES:
         return CameraSource(uri, on_bad=on_bad, loop=loop, clock=clock)
     parsed = parse_uri(uri, _SCHEMES)
