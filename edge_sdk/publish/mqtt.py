@@ -337,6 +337,7 @@ class MqttPublisher(ClosedByWith):
             self._connection = f"{self._broker}: refused: {reason}"
             return
         self._connection = ""
+        _log.info("connected to %s", self._broker)
         there = _encoded(status_message("online", self.run, self._sequence, self._now_s()))
         client.publish(f"{self._broker.base}/status", there, qos=1, retain=True)
         self._wake.set()
@@ -344,6 +345,7 @@ class MqttPublisher(ClosedByWith):
     def _disconnected(self, client: Client, data: Any, flags: Any, reason: Any, *_: Any) -> None:
         if not self._closing:
             self._connection = f"{self._broker}: connection lost: {reason}"
+            _log.info("%s", self._connection)
             self._write_will()
 
 
