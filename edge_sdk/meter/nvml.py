@@ -15,6 +15,7 @@ from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.errors import MeterError
 from edge_sdk.meter.base import RailReading, Reading, Unavailable
 from edge_sdk.power import MeterFacts, RailFacts, Skipped
+from edge_sdk.requirements import install_hint
 
 __all__ = ["NvmlMeter", "import_nvml"]
 
@@ -32,8 +33,12 @@ def import_nvml() -> Any:
     try:
         import pynvml
     except ImportError:
-        raise Unavailable("package nvidia-ml-py is not installed: pip install edge-sdk[nvml]") from None
+        raise Unavailable(f"package nvidia-ml-py is not installed: {install_hint('nvml')}") from None
     return pynvml
+
+
+def _cards(count: int) -> str:
+    return "the graphics card" if count == 1 else f"all {count} graphics cards, added up,"
 
 
 class NvmlMeter:
@@ -74,7 +79,7 @@ class NvmlMeter:
             board=", ".join(self._name(handle) for handle, _ in self._handles.values()),
             scope="gpu",
             rails=tuple(self._rail(label, counts) for label, (_, counts) in self._handles.items()),
-            note="the graphics card alone: no processor, memory or power supply of the machine",
+            note=f"{_cards(len(self._handles))} alone: no processor, memory or power supply of the machine",
             skipped=tuple(skipped),
         )
 

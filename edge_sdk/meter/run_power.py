@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.errors import ConfigError
+from edge_sdk.meter.csv_values import ClockKind
 from edge_sdk.meter.sampler import EnergyMeter
 from edge_sdk.meter.wall import align, load_csv, with_note
 from edge_sdk.power import PowerPart, Span
@@ -82,6 +84,35 @@ class RunPower:
         """The meter that samples while the run goes on; None where a file is read afterwards."""
         return self._source if isinstance(self._source, EnergyMeter) else None
 
+    @property
+    def measures_idle(self) -> bool:
+        """Whether idle is measured before and after the run."""
+        return self._idle_s > 0
+
+    def part_so_far(self, start_ns: int) -> PowerPart | None:
+        """Makes what the record's part would be of a run that goes on, for one window of it.
+
+        Idle is not in it, since it is measured again when the run is over. Safe from any thread.
+
+        Arguments:
+            start_ns: monotonic clock; older samples are left out.
+
+        Returns: None where a file is read when the run is over.
+        """
+        meter = self.meter
+        if meter is None:
+            return None
+        return PowerPart(facts=meter.facts, trace=meter.trace(start_ns), hz=meter.hz, failed=meter.failed)
+
+    def pauses_of(self, numbers: Sequence[int]) -> NDArray[np.int64]:
+        """Returns the pause after each of some frames of the run, int64 [n] in nanoseconds; 0 where none was.
+
+        Arguments:
+            numbers: of the answered frames, from 0.
+        """
+        noted = len(self._pauses)
+        return np.array([self._pauses[at] if at < noted else 0 for at in numbers], dtype=np.int64)
+
     def before(self) -> None:
         """Begins sampling and measures idle; takes `idle_s` and the time that the sensor needs to settle."""
         if isinstance(self._source, EnergyMeter):
@@ -94,9 +125,15 @@ class RunPower:
         """Notes how long something else than the pipeline worked after a frame."""
         self._pauses.append(pause_ns)
 
-    def after(self) -> None:
-        """Samples the end of the run, then measures idle again."""
-        self._idle_after = self._idle()
+    def after(self, frames: int = 0, *, idle: bool = True) -> None:
+        """Samples the end of the run, then measures idle again.
+
+        Arguments:
+            frames: in the run; those without a noted pause had none.
+            idle: False where the run was ended early and nobody is to wait; there is no marginal figure then.
+        """
+        self._pauses.extend([0] * (frames - len(self._pauses)))
+        self._idle_after = self._idle() if idle else None
         if isinstance(self._source, EnergyMeter):
             self._source.sample()
 
@@ -155,11 +192,12 @@ class RunPower:
         first_s = self._idle_before[0] / 1e9 if self._idle_before else begin_s
         last_s = self._idle_after[1] / 1e9 if self._idle_after else end_s
         if file.offset_s is None:
-            near_s = -self._unix_minus_clock_s if recording.absolute else None
+            near_s = [-self._unix_minus_clock_s - east_s for east_s in _zones_s(recording.kind)]
             shift_s, match = align(recording, [(begin_s, end_s)], (first_s, last_s), near_s)
             note = f"aligned with the run by its power (correlation {match:.2f})"
         else:
-            zero_s = -self._unix_minus_clock_s if recording.absolute else begin_s
+            dated = recording.kind is not ClockKind.ELAPSED
+            zero_s = -self._unix_minus_clock_s - max(_zones_s(recording.kind), key=abs) if dated else begin_s
             shift_s = zero_s - file.offset_s
             note = f"aligned by an offset of {file.offset_s:g} s that was given"
         trace = recording.trace(shift_s)
@@ -171,3 +209,12 @@ class RunPower:
             idle_before=self._idle_before,
             idle_after=self._idle_after,
         )
+
+
+def _zones_s(kind: ClockKind) -> list[float]:
+    """How far east of UTC a file's dates may be, in seconds: without a zone, as here or not at all."""
+    if kind is ClockKind.ELAPSED:
+        return []
+    if kind is ClockKind.DATED:
+        return [0.0]
+    return sorted({0.0, float(time.localtime().tm_gmtoff)})

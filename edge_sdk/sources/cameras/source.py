@@ -21,7 +21,7 @@ from edge_sdk.sources.cameras.pair_address import pair_number, take_apart
 from edge_sdk.sources.cameras.pairing import POLICIES, Paired, Pairing
 from edge_sdk.sources.cameras.reader import Backoff, CameraReader
 from edge_sdk.sources.cameras.settings import CameraAddress
-from edge_sdk.sources.registration import RegistrationRule
+from edge_sdk.sources.registration import RegistrationArgument, RegistrationRule
 
 __all__ = ["CameraSource", "DeviceOpener"]
 
@@ -38,11 +38,12 @@ class CameraSource(BaseSource):
 
     A live camera is read by a thread of its own, which opens it again when it is lost; nothing but
     `close` ends the source. A camera at fault is left out of the pairs, and `rgb_fault` or
-    `thermal_fault` says why. Files are read in step by their timestamps, without threads.
+    `thermal_fault` says why. Files are read in step by their timestamps, without threads, pass after
+    pass where `loop` says so.
 
     Options of `camera:`:
         rgb, thermal: the address of each camera, with `%26` for `&`; see `camera_address`.
-        registration: `identity`, `bundle` or a JSON file.
+        registration: a JSON file, `same-view`, `centred` or `bundle`.
         limit_ms: largest skew of a pair; by default from the two frame rates, see `default_limit_ns`.
         policy: `latest` (default), `drop-oldest` or `block`; see `Pairing`.
         queue, depth: pairs kept, and unpaired frames kept of each camera.
@@ -51,7 +52,9 @@ class CameraSource(BaseSource):
 
     Arguments:
         uri: the address as a whole.
+        registration: instead of the address's; an object too.
         on_bad, clock: see `BaseSource`.
+        loop: passes over files, 0 for ever. A live camera goes on for ever either way and takes 0 or 1.
         opener: opens a device; tests give their own.
         limits: when a camera counts as at fault.
         backoff: how soon a lost camera is tried again.
@@ -65,6 +68,7 @@ class CameraSource(BaseSource):
         self,
         uri: str,
         *,
+        registration: RegistrationArgument = None,
         on_bad: OnBad = "raise",
         loop: int = 1,
         clock: Clock | None = None,
@@ -74,10 +78,13 @@ class CameraSource(BaseSource):
     ) -> None:
         addresses, options = take_apart(uri)
         super().__init__(options.text, on_bad=on_bad, loop=loop, clock=clock)
-        if loop != 1:
-            raise ConfigError(f"{self.uri}: loop: cameras have no passes; drop loop={loop}")
         self.addresses: Mapping[str, CameraAddress] = addresses
         self.live = all(address.live for address in addresses.values())
+        if self.live and loop > 1:
+            raise ConfigError(
+                f"{self.uri}: loop: a live camera has no passes, it goes on until it is closed; "
+                f"expected 0 or 1, found {loop}"
+            )
         if not self.live and any(address.live for address in addresses.values()):
             raise ConfigError(
                 f"{self.uri}: a live camera cannot be paired with a file: their times never meet"
@@ -86,7 +93,7 @@ class CameraSource(BaseSource):
             for address in addresses.values():
                 check_address(address)
         self._patience_ns = round(pair_number(options, "patience_s", 30.0) * 1e9)
-        self._rule = RegistrationRule(options, Path.cwd())
+        self._rule = RegistrationRule.of(options, registration, Path.cwd())
         self._clock = clock or MonotonicClock()
         limit_ms = options.options.get("limit_ms")
         policy = options.choice("policy", POLICIES) or "latest"
@@ -142,10 +149,15 @@ class CameraSource(BaseSource):
 
     def __next__(self) -> FramePair:
         self._refuse_closed()
-        paired = self._next_live() if self.live else self._next_from_files()
-        if paired is None:
-            raise StopIteration
-        return self._targets.settle(self._pair(paired))
+        while not self._loop or self._pass_index < self._loop:
+            paired = self._next_live() if self.live else self._next_from_files()
+            if paired is not None:
+                self._read_in_pass += 1
+                return self._targets.settle(self._pair(paired))
+            if self.live:
+                break
+            self._end_pass()
+        raise StopIteration
 
     def poll(self) -> FramePair | None:
         """Returns the next pair if there is one now, else None; waits for nothing and starts nothing."""
@@ -180,6 +192,11 @@ class CameraSource(BaseSource):
             "licences": [],
             **self.status(),
         }
+
+    def _rewind(self) -> None:
+        self.hub.rewind()
+        for reader in self.readers.values():
+            reader.rewind()
 
     def _release(self) -> None:
         self._stop.set()
@@ -251,24 +268,20 @@ class CameraSource(BaseSource):
     def _pair(self, paired: Paired) -> FramePair:
         rgb = None if paired.rgb is None else _rgb_frame(paired.rgb)
         thermal = None if paired.thermal is None else _thermal_frame(paired.thermal)
-        registration, notes = self._rule.choose(
-            rgb.size_wh if rgb else None, thermal.size_wh if thermal else None
-        )
+        notes: tuple[str, ...] = ()
         if thermal is not None:
             self._units.add(thermal.unit.value)
         if self._index == 0:
             notes += tuple(self.refused_settings)
-        for frame in (paired.rgb, paired.thermal):
-            notes += frame.facts.notes if frame is not None else ()
+        notes += paired.rgb.facts.notes if paired.rgb is not None else ()
         faults = {
             camera: (paired.why if getattr(paired, camera) is None and camera in self.readers else None)
             for camera in CAMERAS
         }
-        pair = FramePair(
+        pair = self._rule.pair(
             self._key(),
             rgb,
             thermal,
-            registration,
             skew_ms=None if paired.skew_ns is None else paired.skew_ns / 1e6,
             notes=notes,
             rgb_fault=faults["rgb"],
@@ -294,6 +307,7 @@ def _thermal_frame(frame: CameraFrame) -> ThermalFrame:
         facts.calibration,
         facts.ffc,
         facts.sequence,
+        facts.notes,
     )
 
 
