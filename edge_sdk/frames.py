@@ -237,6 +237,9 @@ class FramePair:
         notes: what the source assumed or mended, for the record.
         rgb_fault, thermal_fault: why that camera's frame is missing ("lost", "ffc", "covered", ...), or
             None where it is there or nothing is known.
+        still: True for a picture by itself (a file of a folder, an array), which says nothing of the next
+            pair: the router then remembers nothing from one to the other. False for a part of a stream. None:
+            see `is_still`.
     """
 
     key: str
@@ -248,6 +251,15 @@ class FramePair:
     notes: tuple[str, ...] = field(default=())
     rgb_fault: str | None = None
     thermal_fault: str | None = None
+    still: bool | None = None
+
+    @property
+    def is_still(self) -> bool:
+        """Whether the pair stands by itself: what `still` says, else whether its frames have no times and numbers."""
+        if self.still is not None:
+            return self.still
+        frames = [frame for frame in (self.rgb, self.thermal) if frame is not None]
+        return all(frame.timestamp_ns is None and frame.sequence is None for frame in frames)
 
     def copied(self) -> FramePair:
         """Returns the pair with arrays of its own, which no source writes to again. Copies: yes."""

@@ -201,7 +201,9 @@ class Detector(ClosedByWith):
     # The routed path of a fusion bundle ---------------------------------------------------------
 
     def _answer_routed(self, work: Work, force: Route | None) -> FrameResult:
-        gate, state, pair = self.gate, self._state, work.pair
+        gate, pair = self.gate, work.pair
+        still = pair.is_still
+        state = self._state.for_still() if still else self._state
         rgb_look = look_at_rgb(pair.rgb.image) if pair.rgb else None
         thermal_look = look_at_thermal(pair.thermal.image) if pair.thermal else None
         rgb_health, thermal_health = measure_health(
@@ -221,8 +223,9 @@ class Detector(ClosedByWith):
                 signals = Signals(**{**vars(signals), **measured})
                 decision = decide(gate, state, signals, key=pair.key, force=force)
         finally:
-            self._state = advance(gate, state, signals, rgb_look, thermal_look)
-        if decision.reason is Reason.THERMAL_LOST and self._state.dark:
+            after = advance(gate, state, signals, rgb_look, thermal_look)
+            self._state = self._state.after_still() if still else after
+        if decision.reason is Reason.THERMAL_LOST and after.dark:
             work.notes.append(f"RGB frame dark and thermal frame {thermal_health}: little can be seen")
         work.mark("routing")
         return self._finish(work, decision, signals)
