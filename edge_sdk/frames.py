@@ -255,7 +255,7 @@ class FramePair:
 
     @property
     def is_still(self) -> bool:
-        """Whether the pair stands by itself: what `still` says, else whether its frames have no times and numbers."""
+        """Whether the pair stands by itself: as `still` says, else whether its frames have no times and numbers."""
         if self.still is not None:
             return self.still
         frames = [frame for frame in (self.rgb, self.thermal) if frame is not None]

@@ -81,9 +81,11 @@ def result_from_json(key: str, entry: Mapping[str, Any]) -> FrameResult:
 def _heat(entry: Mapping[str, Any] | None) -> BoxTemperatures | None:
     if entry is None:
         return None
-    return BoxTemperatures(
-        **{name: value if value is None or name == "unit" else number(value) for name, value in entry.items()}
-    )
+    values: dict[str, Any] = {
+        name: text(value) if name == "unit" else None if value is None and name == "delta" else number(value)
+        for name, value in entry.items()
+    }
+    return BoxTemperatures(**values)
 
 
 def _times(entry: Mapping[str, Any]) -> dict[str, int]:

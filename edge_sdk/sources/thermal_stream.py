@@ -78,6 +78,11 @@ class ThermalStream(ABC):
         shape = image.shape[::-1] if turn.quarters % 2 else image.shape
         return turn.apply(image, self._slot(shape, image.dtype, targets))
 
+    @property
+    def cut_short(self) -> str:
+        """After the last frame: how much less the file held than its header states; "" where it is whole."""
+        return ""
+
     def rewind(self) -> None:  # noqa: B027  (a hook: stacks have nothing to do)
         """Goes back to the first frame."""
 
@@ -169,10 +174,7 @@ class TiffThermalStream(ThermalStream):
 
     def close(self) -> None:
         """See `ThermalStream.close`."""
-        self._pages = []
-        if isinstance(self._data, mmap.mmap):
-            self._data.close()
-        self._data = b""
+        self._pages, self._data = [], b""  # the mapping goes with its last view
 
 
 class NumpyThermalStream(ThermalStream):
