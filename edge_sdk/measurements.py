@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from edge_sdk.detections import Detections
+from edge_sdk.registration import Registration
 
 __all__ = ["STAGES", "FrameResult", "Reason", "Route", "Signals"]
 
@@ -106,6 +107,7 @@ class FrameResult:
         notes: what was assumed or mended on the way.
         gpu_ms: what each graph took on the GPU by the GPU's own events, in milliseconds: graph -> "upload",
             "engine" and "download". Empty where no such events are, and on an emulated driver.
+        registration: the one in force, thermal to RGB pixels; None where none is known, or no frame needs it.
     """
 
     key: str
@@ -118,6 +120,7 @@ class FrameResult:
     engine_ns: Mapping[str, int]
     notes: tuple[str, ...] = field(default=())
     gpu_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    registration: Registration | None = None
 
     @property
     def latency_ns(self) -> int:

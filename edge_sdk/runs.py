@@ -311,7 +311,7 @@ def record_run(
             frames_expected=one_pass,
             ended_early=_ended_early(plan, source, recorder, counted.exhausted),
             passes=-(-counted.read // one_pass) if one_pass else 1,
-            registration=str(described.get("registration", "unknown")),
+            registration="; ".join(detector.registrations) or str(described.get("registration", "unknown")),
             thermal_unit=str(described.get("thermal_unit", "unknown")),
             cameras={key: described[key] for key in ("cameras", "pairing") if key in described} or None,
         ),

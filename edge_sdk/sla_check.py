@@ -22,6 +22,7 @@ from edge_sdk.runs import RunPlan, record_run
 from edge_sdk.sla import RunPlan as SlaRunPlan
 from edge_sdk.sla import Sla, load_sla
 from edge_sdk.sources import Source, open_source
+from edge_sdk.sources.registration import RegistrationArgument
 
 __all__ = ["SlaCheck", "check_sla"]
 
@@ -47,6 +48,7 @@ class SlaCheck:
 def check_sla(
     sla: Sla | str | Path,
     *,
+    registration: RegistrationArgument = None,
     device: str | None = None,
     threads: int | None = None,
     allow_fallback: Sequence[str] = (),
@@ -60,6 +62,7 @@ def check_sla(
 
     Arguments:
         sla: an SLA, or the path of its file; names engine, source, device and plan.
+        registration: how heat lies on colour, see `open_source`.
         device: instead of the SLA's; another than one the SLA insists on makes the verdict INVALID.
         threads: CPU threads of a graph.
         allow_fallback: execution providers that may step in; the verdict is then INVALID.
@@ -84,7 +87,7 @@ def check_sla(
         seed=sla.run.seed,
     )
     with (
-        open_source(sla.source, on_bad="skip", loop=passes) as source,
+        open_source(sla.source, registration=registration, on_bad="skip", loop=passes) as source,
         load(
             sla.engine,
             device=asked,

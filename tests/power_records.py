@@ -57,6 +57,7 @@ def powered(
         for value in watts[:-1]:
             seen.append(value + (seen[-1] - value) * decay)
         watts = np.array(seen)
+    watts = watts + np.where(np.arange(len(watts)) % 2, 5e-4, -5e-4)  # a living sensor never stands still
     label = facts.rails[0].label
     part = PowerPart(
         facts=facts,

@@ -14,6 +14,7 @@ __all__ = [
     "OFFSET_S",
     "OVERLAP_UPLOAD",
     "PLANS",
+    "REGISTRATION",
     "ROOT",
     "TRUST_PLAN",
 ]
@@ -23,6 +24,12 @@ TRUST_PLAN = typer.Option(None, help="SHA-256 of their record. A plan is code.")
 DLA = typer.Option(False, help="TensorRT: the plans with the thermal graph on a DLA.")
 CUDA_GRAPHS = typer.Option("auto", help="TensorRT: auto (where faster), on or off.")
 OVERLAP_UPLOAD = typer.Option(False, help="TensorRT: copy thermal beside the RGB graph.")
+
+REGISTRATION = typer.Option(
+    None,
+    help="How heat lies on colour: a JSON file (the live page saves one), same-view, centred, or bundle "
+    "(the engine's own camera rig). Default: what the source states, or equal sizes.",
+)
 
 METER = typer.Option(
     "auto",

@@ -19,6 +19,9 @@ def replay(
     file: Path = typer.Argument(..., help="A recording (.mcap)."),
     engine: str | None = typer.Option(None, help="Another bundle than the recorded one."),
     device: str = typer.Option("auto", help="auto, cpu, cuda or tensorrt."),
+    registration: str | None = typer.Option(
+        None, help="Instead of the recorded ones: a JSON file, same-view, centred or bundle."
+    ),
     threads: int | None = typer.Option(None, min=1, help="CPU threads of a graph."),
     pace: str = typer.Option("fast", help="fast: back to back; recorded: when the pairs once arrived."),
     speed: float = typer.Option(1.0, help="With --pace recorded: so many times as fast, for a load test."),
@@ -32,7 +35,16 @@ def replay(
     from edge_sdk.report.table import print_run
 
     refuse_unwritable(json_file, comparison_file)
-    done = run_again(file, engine=engine, device=device, threads=threads, pace=pace, speed=speed, loop=loop)
+    done = run_again(
+        file,
+        engine=engine,
+        device=device,
+        registration=registration,
+        threads=threads,
+        pace=pace,
+        speed=speed,
+        loop=loop,
+    )
     console = Console()
     print_run(done.record, console)
 

@@ -23,6 +23,7 @@ from edge_sdk.cli.options import (
     OFFSET_S,
     OVERLAP_UPLOAD,
     PLANS,
+    REGISTRATION,
     ROOT,
     TRUST_PLAN,
 )
@@ -30,7 +31,7 @@ from edge_sdk.cli.progress import run_progress
 from edge_sdk.errors import ConfigError
 
 if TYPE_CHECKING:
-    from edge_sdk.frames import FramePair, Registration
+    from edge_sdk.frames import FramePair
     from edge_sdk.measurements import FrameResult
     from edge_sdk.report.frame_writer import FrameWriter
     from edge_sdk.sources import Source
@@ -55,6 +56,7 @@ def run(
     loop: int = typer.Option(1, min=0, help="Passes over the source; 0: for ever."),
     force: str | None = typer.Option(None, help="Take this route for every frame: rgb, fuse or thermal."),
     gate: list[str] | None = typer.Option(None, help="A threshold, as rgb_confidence_min=0.8"),
+    registration: str | None = REGISTRATION,
     on_bad: str | None = typer.Option(
         None, help="raise, or skip: count bad frames and go on. Default: raise; with live cameras skip."
     ),
@@ -122,7 +124,9 @@ def run(
     console = Console()
     live = None
     with ExitStack() as stack:
-        opened = stack.enter_context(edge_sdk.open_source(source, on_bad=on_bad, loop=loop))
+        opened = stack.enter_context(
+            edge_sdk.open_source(source, registration=registration, on_bad=on_bad, loop=loop)
+        )
         detector = stack.enter_context(
             edge_sdk.load(
                 engine,
@@ -135,7 +139,7 @@ def run(
             )
         )
         lines = stack.enter_context(_json_lines(frames_json))
-        pictures = _Pictures(stack, detector.bundle.manifest.registration, out, video, report)
+        pictures = _Pictures(stack, out, video, report)
         power = stack.enter_context(power_of_run(meter, root=root, idle_s=idle_s, offset_s=offset_s))
         running: Source = opened
         if live_options is not None:
@@ -266,12 +270,10 @@ class _Pictures:
     def __init__(
         self,
         stack: ExitStack,
-        registration: Registration | None,
         out: Path | None,
         video: Path | None,
         report: Path | None,
     ):
-        self._registration = registration
         self._first: dict[str, tuple[str, Path]] = {}
         self._all: list[FrameWriter] = []
         self._highlights = None
@@ -291,7 +293,7 @@ class _Pictures:
         new = self._highlights is not None and result.reason.value not in self._first
         if not self._all and not new:
             return
-        picture = self._annotate(pair, result, self._registration)
+        picture = self._annotate(pair, result)
         for writer in self._all:
             writer.write(result.key, picture)
         if self._highlights is not None and new:

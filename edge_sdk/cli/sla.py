@@ -22,6 +22,7 @@ from edge_sdk.cli.options import (
     OFFSET_S,
     OVERLAP_UPLOAD,
     PLANS,
+    REGISTRATION,
     ROOT,
     TRUST_PLAN,
 )
@@ -65,6 +66,7 @@ def check(
     sla_file: str = _SLA_FILE,
     json_file: Path | None = _JSON,
     markdown_file: Path | None = _MARKDOWN,
+    registration: str | None = REGISTRATION,
     device: str | None = typer.Option(None, help="auto, cpu, cuda or tensorrt; default: the SLA's."),
     threads: int | None = typer.Option(None, min=1, help="CPU threads of a graph; default: physical cores."),
     allow_fallback: list[str] | None = typer.Option(
@@ -96,6 +98,7 @@ def check(
     ):
         checked = check_sla(
             sla,
+            registration=registration,
             device=device,
             threads=threads,
             allow_fallback=allow_fallback or (),

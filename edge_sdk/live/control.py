@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edge_sdk.errors import ConfigError, DeviceError
-from edge_sdk.frames import FramePair, Registration
+from edge_sdk.frames import FramePair, Registration, RegistrationBy
 from edge_sdk.measurements import FrameResult, Route
 from edge_sdk.recording import RunRecording
 from edge_sdk.registering import RegistrationFit
@@ -211,7 +211,9 @@ class SteeredSource:
             raise StopIteration
         pair: FramePair = next(self._source)
         registration = self._control.registration
-        return pair if registration is None else replace(pair, registration=registration)
+        if registration is None:
+            return pair
+        return replace(pair, registration=registration, registration_by=RegistrationBy.PAIR)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)

@@ -41,18 +41,15 @@ class LiveFrame:
     _to_thermal: NDArray[np.float64] | None
 
     @classmethod
-    def make(
-        cls, number: int, pair: FramePair, result: FrameResult, registration: Registration | None
-    ) -> LiveFrame:
+    def make(cls, number: int, pair: FramePair, result: FrameResult) -> LiveFrame:
         """Draws nothing into the picture: boxes and colours are the page's.
 
         Arguments:
             number: of the pair.
             pair: the frames.
-            result: their answer.
-            registration: used where the pair has none of its own.
+            result: their answer; the thermal frame lies where its registration says.
         """
-        registration = pair.registration or registration
+        registration = result.registration
         frame_wh = _frame_wh(pair, registration)
         rgb = b"" if pair.rgb is None else _jpeg_of(pair.rgb.image, frame_wh)
         thermal, heat, to_thermal = b"", None, None
@@ -107,7 +104,7 @@ class LiveFrame:
         if not w or not (0 <= u / w < width and 0 <= v / w < height):
             return None
         column, row = int(u / w), int(v / w)
-        patch = self._thermal.image[max(0, row - 1) : row + 2, max(0, column - 1) : column + 2]
+        patch = self._thermal.filled[max(0, row - 1) : row + 2, max(0, column - 1) : column + 2]
         return _value(float(patch.mean()), self._thermal)
 
 
@@ -121,7 +118,7 @@ def still_pictures(pair: FramePair) -> dict[str, Any]:
         rgb = {"jpeg": _jpeg_of(pair.rgb.image, pair.rgb.size_wh, 960), "size_wh": pair.rgb.size_wh}
     thermal = None
     if pair.thermal is not None:
-        level = level_of(pair.thermal.image.astype(np.float32), display_span(pair.thermal))
+        level = level_of(pair.thermal.filled.astype(np.float32), display_span(pair.thermal))
         scale = max(1, round(640 / level.shape[1]))
         level = cv2.resize(level, None, fx=scale, fy=scale, interpolation=cv2.INTER_CUBIC)  # type: ignore[assignment]
         thermal = {"jpeg": _encoded(level, _THERMAL_QUALITY), "size_wh": pair.thermal.size_wh}
@@ -140,17 +137,18 @@ def _heat_of(
     if matrix is None:
         matrix = np.diag([frame_wh[0] / width, frame_wh[1] / height, 1.0])
     to_share = np.diag([1 / frame_wh[0], 1 / frame_wh[1], 1.0]) @ matrix
-    row, column = np.unravel_index(int(np.argmax(frame.image)), frame.image.shape)
+    image = frame.filled
+    row, column = np.unravel_index(int(np.argmax(image)), image.shape)
     x, y, w = to_share @ np.array([float(column) + 0.5, float(row) + 0.5, 1.0])
     heat = {
         "unit": _unit(frame),
         "low": _value(span.low, frame),
         "high": _value(span.high, frame),
-        "median": _value(float(np.median(frame.image[::4, ::4])), frame),
+        "median": _value(float(np.median(image[::4, ::4])), frame),
         "hottest": {
             "x": round(float(x / w), 4),
             "y": round(float(y / w), 4),
-            "value": _value(float(frame.image.max()), frame),
+            "value": _value(float(image.max()), frame),
         },
     }
     return _encoded(level, _THERMAL_QUALITY), heat, np.asarray(np.linalg.inv(to_share), np.float64)

@@ -24,7 +24,6 @@ from aiohttp import web
 
 from edge_sdk.closing import ClosedByWith
 from edge_sdk.errors import ConfigError, DeviceError, EdgeSdkError
-from edge_sdk.frames import Registration
 from edge_sdk.live.board import Board
 from edge_sdk.live.control import Control
 from edge_sdk.live.guard import Address, Guard
@@ -80,7 +79,6 @@ class LiveServer(ClosedByWith):
         address: where to listen; port 0 takes a free one, see `address` afterwards.
         token: see `Guard`.
         names: further names of this machine that a browser may use.
-        registration: of the engine bundle, for pairs that have none.
         sla: gives the SLA lamps, or None.
         max_fps: pictures a second at most.
 
@@ -101,12 +99,11 @@ class LiveServer(ClosedByWith):
         *,
         token: str | None = None,
         names: tuple[str, ...] = (),
-        registration: Registration | None = None,
         sla: Callable[[], dict[str, Any]] | None = None,
         max_fps: float = 10.0,
     ) -> None:
         self._board, self._control, self._sla = board, control, sla
-        self._registration, self._picture_s = registration, 1.0 / max_fps
+        self._picture_s = 1.0 / max_fps
         self.address = address
         self.guard = Guard(address, token, names)
         static = resources.files("edge_sdk.live") / "static"
@@ -193,7 +190,7 @@ class LiveServer(ClosedByWith):
             if latest is None:
                 continue
             shown = latest[0]
-            frame = LiveFrame.make(*latest, self._registration)
+            frame = LiveFrame.make(*latest)
             self._frame = frame
             with contextlib.suppress(RuntimeError):  # the loop has just ended
                 self._loop.call_soon_threadsafe(self._offer, frame)

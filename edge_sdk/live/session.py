@@ -159,7 +159,6 @@ class LiveSession(ClosedByWith):
                     options.serve,
                     token=options.token,
                     names=options.names,
-                    registration=detector.bundle.manifest.registration,
                     sla=self._lamps.as_json if self._lamps else None,
                 )
                 stack.callback(self.server.close)

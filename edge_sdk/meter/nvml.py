@@ -36,6 +36,10 @@ def import_nvml() -> Any:
     return pynvml
 
 
+def _cards(count: int) -> str:
+    return "the graphics card" if count == 1 else f"all {count} graphics cards, added up,"
+
+
 class NvmlMeter:
     """Reads every GPU that gives a value, by its energy counter where it has one."""
 
@@ -74,7 +78,7 @@ class NvmlMeter:
             board=", ".join(self._name(handle) for handle, _ in self._handles.values()),
             scope="gpu",
             rails=tuple(self._rail(label, counts) for label, (_, counts) in self._handles.items()),
-            note="the graphics card alone: no processor, memory or power supply of the machine",
+            note=f"{_cards(len(self._handles))} alone: no processor, memory or power supply of the machine",
             skipped=tuple(skipped),
         )
 

@@ -23,6 +23,11 @@ _GAIN_SHARE = 0.05
 _STANDSTILL_S = 0.02
 """A processor that runs this draws energy: a counter that stays as it is this long is that of a dead tree."""
 
+_MOST_W = 2000.0
+"""No processor package draws more. A counter that fell started over after its range only if this power can
+fill it in the time that passed; else it was reset. And one that was not read for as long as this power takes
+to fill the range may have started over more than once."""
+
 _UNLOCK = "readable by root only; allow it with: sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj"
 
 
@@ -100,12 +105,18 @@ class RaplMeter:
         at_ns = (before_ns + after_ns) // 2
         rails = {}
         for name, count_uj in counts.items():
+            passed_s = (at_ns - self._last_ns) / 1e9
             grown_uj = count_uj - self._last_uj[name]
             if grown_uj < 0:
                 grown_uj += self._span_uj[name] + 1
             self._last_uj[name] = count_uj
+            most_uj = _MOST_W * 1e6 * max(passed_s, _STANDSTILL_S)
+            if grown_uj > most_uj or most_uj > self._span_uj[name]:
+                self._sum_uj[name] = min(0, self._sum_uj[name]) - 1  # falls: whoever reads the trace sees it
+                skipped.append(Skipped(name, "its counter was reset, or not read for too long"))
+                rails[name] = RailReading(j=self._sum_uj[name] / 1e6)
+                continue
             self._sum_uj[name] += grown_uj
-            passed_s = (at_ns - self._last_ns) / 1e9
             if not grown_uj and passed_s >= _STANDSTILL_S:
                 skipped.append(Skipped(name, "its counter stands still: no energy is counted"))
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import json
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from edge_sdk.errors import MeterError, RecordError
 from edge_sdk.meter.boards import Board
 from edge_sdk.meter.tegrastats import rails_behind_tegrastats
 from edge_sdk.meter.tegrastats_line import TegrastatsLine, parse_line
-from edge_sdk.meter.wall import load_csv
+from edge_sdk.meter.wall import load_csv, text_of
 from edge_sdk.power import MeterFacts, PowerTrace
 from edge_sdk.report.fields import Fields
 from edge_sdk.report.power_part import facts_json, parse_facts, parse_trace, trace_json
@@ -25,7 +26,6 @@ __all__ = ["Recording", "load_recording", "log_json", "replay_json"]
 
 LOG_SCHEMA = "edge-sdk/power-log"
 _DEFAULT_INTERVAL_S = 1.0
-_MAX_FILE_NBYTES = 2**29
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,12 +78,7 @@ def load_recording(path: Path, *, interval_s: float | None = None) -> Recording:
     Raises:
         MeterError: the file cannot be read, or holds no samples of power.
     """
-    try:
-        if path.stat().st_size > _MAX_FILE_NBYTES:
-            raise MeterError(f"{path}: larger than {_MAX_FILE_NBYTES >> 20} MiB. Cut it into parts")
-        text = path.read_text("utf-8-sig", errors="replace")
-    except OSError as error:
-        raise MeterError(f"{path}: cannot be read ({error.strerror or error})") from error
+    text = text_of(path)
     if text.lstrip().startswith("{"):
         return _from_json(path, text)
     lines = text.splitlines()
@@ -91,7 +86,7 @@ def load_recording(path: Path, *, interval_s: float | None = None) -> Recording:
     if any(line.rails_mw for line in parsed) or any(line.is_tegrastats for line in parsed):
         return _from_tegrastats(path, lines, parsed, interval_s)
     wall = load_csv(path)
-    return Recording(path, wall.facts, wall.trace(-float(wall.seconds[0])), wall.dropped)
+    return Recording(path, wall.facts, wall.trace(-float(wall.seconds[0])), wall.dropped, wall.notes)
 
 
 def log_json(facts: MeterFacts, trace: PowerTrace, created: str) -> dict[str, Any]:
@@ -217,7 +212,9 @@ def _times(
         step = interval_s or _DEFAULT_INTERVAL_S
         assumed = "as given" if interval_s else "assumed: the log has no timestamps"
         return [at * step for at in range(len(kept))], [f"{step:g} s between lines, {assumed}"], []
-    stamps = [found.stamp.timestamp() for _, found in kept if found.stamp is not None]
+    # Stamps have no zone: they are one running clock, whatever the zone of this machine.
+    utc = datetime.timezone.utc
+    stamps = [found.stamp.replace(tzinfo=utc).timestamp() for _, found in kept if found.stamp is not None]
     sound: list[float] = []
     backwards = []
     for (number, _), stamp in zip(kept, stamps, strict=True):

@@ -13,6 +13,7 @@ import numpy as np
 
 from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.errors import ConfigError
+from edge_sdk.meter.csv_values import ClockKind
 from edge_sdk.meter.sampler import EnergyMeter
 from edge_sdk.meter.wall import align, load_csv, with_note
 from edge_sdk.power import PowerPart, Span
@@ -155,11 +156,12 @@ class RunPower:
         first_s = self._idle_before[0] / 1e9 if self._idle_before else begin_s
         last_s = self._idle_after[1] / 1e9 if self._idle_after else end_s
         if file.offset_s is None:
-            near_s = -self._unix_minus_clock_s if recording.absolute else None
+            near_s = [-self._unix_minus_clock_s - east_s for east_s in _zones_s(recording.kind)]
             shift_s, match = align(recording, [(begin_s, end_s)], (first_s, last_s), near_s)
             note = f"aligned with the run by its power (correlation {match:.2f})"
         else:
-            zero_s = -self._unix_minus_clock_s if recording.absolute else begin_s
+            dated = recording.kind is not ClockKind.ELAPSED
+            zero_s = -self._unix_minus_clock_s - max(_zones_s(recording.kind), key=abs) if dated else begin_s
             shift_s = zero_s - file.offset_s
             note = f"aligned by an offset of {file.offset_s:g} s that was given"
         trace = recording.trace(shift_s)
@@ -171,3 +173,12 @@ class RunPower:
             idle_before=self._idle_before,
             idle_after=self._idle_after,
         )
+
+
+def _zones_s(kind: ClockKind) -> list[float]:
+    """How far east of UTC a file's dates may be, in seconds: without a zone, as here or not at all."""
+    if kind is ClockKind.ELAPSED:
+        return []
+    if kind is ClockKind.DATED:
+        return [0.0]
+    return sorted({0.0, float(time.localtime().tm_gmtoff)})

@@ -140,7 +140,10 @@ class EnergyMeter:
         return self
 
     def sample(self) -> Reading | None:
-        """Reads once, now, beside the thread's own turns; None where nothing could be read."""
+        """Reads once, now, beside the thread's own turns; None where nothing could be read.
+
+        A read that fails is kept as a sample without a value, so that a window knows what it lacks.
+        """
         with self._lock:
             try:
                 reading = self._meter.read()
@@ -148,6 +151,8 @@ class EnergyMeter:
                 self._failures += 1
                 if self._failures >= _FAILURES:
                     self.failed = self.failed or str(error)
+                now_ns = self._clock.now_ns()
+                self._keep(Reading(now_ns, now_ns, {}))  # a row without a value: time that nobody saw
                 return None
             self._failures = 0
             self._keep(reading)

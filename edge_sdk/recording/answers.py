@@ -11,8 +11,10 @@ import numpy as np
 
 from edge_sdk.detections import BoxTemperatures, Detections
 from edge_sdk.measurements import FrameResult, Reason, Route, Signals
+from edge_sdk.members import flag, number, text, texts, whole
+from edge_sdk.registration import Registration
 
-__all__ = ["flag", "number", "result_from_json", "result_to_json", "text", "texts", "whole"]
+__all__ = ["result_from_json", "result_to_json"]
 
 
 def result_to_json(result: FrameResult) -> dict[str, Any]:
@@ -44,11 +46,12 @@ def result_to_json(result: FrameResult) -> dict[str, Any]:
         "engine_ns": dict(result.engine_ns),
         "gpu_ms": {graph: dict(times) for graph, times in result.gpu_ms.items()},
         "notes": list(result.notes),
+        "registered": result.registration is not None,
     }
 
 
-def result_from_json(key: str, entry: Mapping[str, Any]) -> FrameResult:
-    """Makes the answer again.
+def result_from_json(key: str, entry: Mapping[str, Any], registration: Registration | None) -> FrameResult:
+    """Makes the answer again, of a pair with this registration.
 
     Raises:
         KeyError, TypeError, ValueError, AttributeError, OverflowError: the entry is no such answer.
@@ -67,14 +70,15 @@ def result_from_json(key: str, entry: Mapping[str, Any]) -> FrameResult:
             tuple(entry["class_names"]),
             heat if entry["heat"] else (),
         ),
-        flag(entry["thermal_consulted"]),
+        flag(entry["thermal_consulted"], "thermal_consulted"),
         _times(entry["stage_ns"]),
         _times(entry["engine_ns"]),
-        texts(entry["notes"]),
+        texts(entry["notes"], "notes"),
         {
-            text(graph): {text(name): number(ms) for name, ms in times.items()}
+            text(graph, "gpu_ms"): {text(name, "gpu_ms"): number(ms, name) for name, ms in times.items()}
             for graph, times in entry["gpu_ms"].items()
         },
+        registration if entry.get("registered") else None,
     )
 
 
@@ -82,47 +86,18 @@ def _heat(entry: Mapping[str, Any] | None) -> BoxTemperatures | None:
     if entry is None:
         return None
     values: dict[str, Any] = {
-        name: text(value) if name == "unit" else None if value is None and name == "delta" else number(value)
+        name: text(value, name)
+        if name == "unit"
+        else None
+        if value is None and name == "delta"
+        else number(value, name)
         for name, value in entry.items()
     }
     return BoxTemperatures(**values)
 
 
 def _times(entry: Mapping[str, Any]) -> dict[str, int]:
-    return {text(name): whole(time_ns) for name, time_ns in entry.items()}
-
-
-def whole(value: Any) -> int:
-    """Returns a value that must be a whole number; `TypeError` where it is none."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"expected a whole number, found {str(value)[:60]!r}")
-    return value
-
-
-def number(value: Any) -> float:
-    """Returns a value that must be a number."""
-    return float(value) if isinstance(value, float) else whole(value)
-
-
-def text(value: Any) -> str:
-    """Returns a value that must be text."""
-    if not isinstance(value, str):
-        raise TypeError(f"expected text, found {str(value)[:60]!r}")
-    return value
-
-
-def texts(value: Any) -> tuple[str, ...]:
-    """Returns a value that must be a list of texts."""
-    if not isinstance(value, list):
-        raise TypeError(f"expected a list of texts, found {str(value)[:60]!r}")
-    return tuple(text(item) for item in value)
-
-
-def flag(value: Any) -> bool:
-    """Returns a value that must be true or false."""
-    if not isinstance(value, bool):
-        raise TypeError(f"expected true or false, found {str(value)[:60]!r}")
-    return value
+    return {text(name, "a stage"): whole(time_ns, name) for name, time_ns in entry.items()}
 
 
 def _number_to_json(value: Any) -> Any:
@@ -134,9 +109,11 @@ def _signals(entry: Mapping[str, Any]) -> Signals:
     values: dict[str, Any] = {}
     for name, value in entry.items():
         if name in _TEXT_SIGNALS:
-            values[name] = None if value is None else text(value)
+            values[name] = None if value is None else text(value, name)
         else:
-            values[name] = value if value is None else float(value) if value in _NO_NUMBERS else number(value)
+            values[name] = (
+                value if value is None else float(value) if value in _NO_NUMBERS else number(value, name)
+            )
     return Signals(**values)
 
 

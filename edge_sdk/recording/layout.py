@@ -16,19 +16,22 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_sdk import members
 from edge_sdk.errors import FrameError
 from edge_sdk.frames import (
     Calibration,
     FfcState,
     FramePair,
     Registration,
+    RegistrationBy,
     RgbFrame,
     ThermalFrame,
     ThermalUnit,
 )
 from edge_sdk.measurements import FrameResult, Reason, Route
+from edge_sdk.members import flag, text, whole
 from edge_sdk.picture_size import check_size, jpeg_size_wh
-from edge_sdk.recording.answers import flag, number, result_from_json, result_to_json, text, texts, whole
+from edge_sdk.recording.answers import result_from_json, result_to_json
 from edge_sdk.routing import RouterMemory, RouterState
 
 __all__ = [
@@ -121,8 +124,13 @@ def pair_to_json(
     jpeg: bool,
     seen: bool,
 ) -> dict[str, Any]:
-    """Lays out everything of a pair but its pixels, in JSON types."""
+    """Lays out everything of a pair but its pixels, in JSON types.
+
+    The registration is the one that was in force, whoever gave it.
+    """
     rgb, thermal, registration = pair.rgb, pair.thermal, pair.registration
+    if result is not None and result.registration is not None:
+        registration = result.registration
     return {
         "key": pair.key,
         "arrival_ns": arrival_ns,
@@ -171,23 +179,25 @@ def pair_from_json(
     try:
         seen, rgb_frame = _rgb(entry["rgb"], rgb, key)
         memory, faults = dict(entry["memory"]), entry["faults"]
+        registration = _registration(entry["registration"])
         return RecordedPair(
             sequence,
-            whole(entry["arrival_ns"]),
+            whole(entry["arrival_ns"], "arrival_ns"),
             FramePair(
                 key,
                 rgb_frame,
                 _thermal(entry["thermal"], thermal, key),
-                _registration(entry["registration"]),
-                None if entry["skew_ms"] is None else number(entry["skew_ms"]),
-                notes=texts(entry["notes"]),
-                rgb_fault=None if faults["rgb"] is None else text(faults["rgb"]),
-                thermal_fault=None if faults["thermal"] is None else text(faults["thermal"]),
-                still=flag(entry.get("still", False)),
+                registration,
+                entry["skew_ms"],
+                notes=entry["notes"],
+                rgb_fault=faults["rgb"],
+                thermal_fault=faults["thermal"],
+                registration_by=RegistrationBy.SOURCE,
+                still=entry.get("still", False),
             ),
             RouterMemory(_state(memory["state"]), _size(memory["rgb_size_wh"])),
-            None if entry["result"] is None else result_from_json(key, entry["result"]),
-            text(entry["unanswered"] or ""),
+            None if entry["result"] is None else result_from_json(key, entry["result"], registration),
+            text(entry["unanswered"] or "", "unanswered"),
             seen,
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
@@ -219,9 +229,7 @@ def _rgb(entry: Mapping[str, Any] | None, data: bytes | None, key: str) -> tuple
             raise FrameError(key, "its JPEG cannot be decoded")
     else:
         image = np.frombuffer(data, np.uint8).reshape(height, width, 3)
-    return flag(entry["seen"]), RgbFrame(
-        image, _whole_or_none(entry["timestamp_ns"]), _whole_or_none(entry["sequence"])
-    )
+    return flag(entry["seen"], "seen"), RgbFrame(image, entry["timestamp_ns"], entry["sequence"])
 
 
 def _thermal(entry: Mapping[str, Any] | None, data: bytes | None, key: str) -> ThermalFrame | None:
@@ -232,10 +240,10 @@ def _thermal(entry: Mapping[str, Any] | None, data: bytes | None, key: str) -> T
     return ThermalFrame(
         image,
         ThermalUnit(entry["unit"]),
-        _whole_or_none(entry["timestamp_ns"]),
+        entry["timestamp_ns"],
         Calibration(entry["calibration"]),
         FfcState(entry["ffc"]),
-        _whole_or_none(entry["sequence"]),
+        entry["sequence"],
     )
 
 
@@ -246,35 +254,31 @@ def _registration(entry: Mapping[str, Any] | None) -> Registration | None:
     rgb_wh, thermal_wh = _size(entry["rgb_size_wh"]), _size(entry["thermal_size_wh"])
     if rgb_wh is None or thermal_wh is None:
         raise ValueError("a registration without sizes")
-    depth_m = None if entry["depth_m"] is None else number(entry["depth_m"])
-    return Registration((first, second, third), rgb_wh, thermal_wh, depth_m, text(entry["origin"]))
+    return Registration((first, second, third), rgb_wh, thermal_wh, entry["depth_m"], entry["origin"])
 
 
 def _size(value: Any) -> tuple[int, int] | None:
-    return None if value is None else (whole(value[0]), whole(value[1]))
+    return None if value is None else (whole(value[0], "size_wh"), whole(value[1], "size_wh"))
 
 
 def _picture_size(value: Any, key: str) -> tuple[int, int]:
-    width, height = value
-    size_wh = whole(width), whole(height)
-    if min(size_wh) < 1:
-        raise ValueError(f"a picture of {width}x{height} pixels")
-    check_size(key, size_wh)
-    return size_wh
+    width, height = members.size_wh(value, "size_wh")
+    check_size(key, (width, height))
+    return width, height
 
 
 def _state(entry: Mapping[str, Any]) -> RouterState:
     """The router's memory, each member of the type that it has by default."""
     known = vars(RouterState())
     values: dict[str, Any] = {
-        name: flag(value) if isinstance(known[name], bool) else value if value is None else whole(value)
+        name: flag(value, name)
+        if isinstance(known[name], bool)
+        else value
+        if value is None
+        else whole(value, name)
         for name, value in entry.items()
     }
     missing = [name for name, value in values.items() if value is None and known[name] is not None]
     if missing:
         raise ValueError(f"{missing[0]} is null")
     return RouterState(**values)
-
-
-def _whole_or_none(value: Any) -> int | None:
-    return None if value is None else whole(value)

@@ -12,6 +12,7 @@ from edge_sdk.errors import MeterError
 from edge_sdk.power import PowerPart, PowerTrace, Span
 from edge_sdk.report.record import RunRecord
 from edge_sdk.stats import (
+    FROZEN_S,
     LOW_CONFIDENCE_S,
     MIN_INFERENCES,
     MIN_SAMPLES,
@@ -20,6 +21,7 @@ from edge_sdk.stats import (
     GroupFit,
     fit_by_group,
     idle_power,
+    longest_standstill_s,
     marginal_energy,
     window_energy,
 )
@@ -28,6 +30,9 @@ __all__ = ["MAX_PAUSE_SHARE", "EnergyReport", "energy_of_run", "power_problem"]
 
 MAX_PAUSE_SHARE = 0.01
 """Work outside the pipeline (pictures drawn between frames) may take this share of the time, no more."""
+
+_SURE = 2.0
+"""Standard uncertainties by which a marginal energy must lie under zero for idle to be called wrong."""
 
 _BLOCK_NS = 2_000_000_000
 _SPACING_NS = 1_000_000_000  # samples nearer than this are not independent: the sensor averages
@@ -48,6 +53,7 @@ class EnergyReport:
         watts: float64, samples of the total in the window, a second apart or more.
         sample_sigma_w: standard uncertainty of one sample.
         pause_share: of the window in which something else than the pipeline worked.
+        frozen: why the sensor is not believed to have moved with the load, or "".
     """
 
     energy: Energy
@@ -62,6 +68,7 @@ class EnergyReport:
     watts: NDArray[np.float64]
     sample_sigma_w: float
     pause_share: float
+    frozen: str = ""
 
 
 def power_problem(record: RunRecord, report: EnergyReport | None, why: str) -> str:
@@ -75,6 +82,8 @@ def power_problem(record: RunRecord, report: EnergyReport | None, why: str) -> s
         return f"the power sensor failed in mid-run: {part.failed}"
     if report is None:
         return why
+    if report.frozen:
+        return report.frozen
     counted = bool(part.trace.joules)
     if report.energy.samples < MIN_SAMPLES and not counted:
         return f"too short: {report.energy.samples} samples of power after warm-up, {MIN_SAMPLES} are needed"
@@ -105,6 +114,11 @@ def energy_of_run(record: RunRecord) -> tuple[EnergyReport | None, str]:
         return None, str(error)
     idle_w, why = _idle(part)
     marginal = marginal_energy(energy, idle_w) if idle_w else None
+    if marginal is not None and idle_w is not None and marginal.value < -_SURE * marginal.sigma:
+        marginal, why = (
+            None,
+            (f"the run drew {energy.mean_w:.3f} W, less than idle ({idle_w.value:.3f} W): idle was not idle"),
+        )
     blocks = _blocks(record, part, starts_ns, end_ns)
     return EnergyReport(
         energy=energy,
@@ -121,7 +135,25 @@ def energy_of_run(record: RunRecord) -> tuple[EnergyReport | None, str]:
         watts=_spaced(part.trace, part.facts.total_rails, int(starts_ns[first]), end_ns),
         sample_sigma_w=_sample_sigma(part, energy.mean_w),
         pause_share=float(pauses_ns[first:-1].sum()) / (end_ns - int(starts_ns[first])),
+        frozen=_frozen(part, energy, int(starts_ns[first]), end_ns),
     ), ""
+
+
+def _frozen(part: PowerPart, energy: Energy, start_ns: int, end_ns: int) -> str:
+    """Says why the sensor is not believed to have moved: too long on one reading, or idle as at work."""
+    if energy.standstill_s > FROZEN_S:
+        return (
+            f"the power sensor stood still: the same reading for {energy.standstill_s:.1f} s of the run, "
+            f"at most {FROZEN_S:g} s are believed"
+        )
+    spans = [span for span in (part.idle_before, part.idle_after) if span]
+    if not spans or part.trace.joules:
+        return ""
+    first_ns, last_ns = min(start_ns, *(span[0] for span in spans)), max(end_ns, *(span[1] for span in spans))
+    still_s = longest_standstill_s(part.trace, part.facts.total_rails, first_ns, last_ns)
+    if still_s * 1e9 >= 0.9 * (last_ns - first_ns):
+        return "the power sensor stood still: idle and run have the very same reading"
+    return ""
 
 
 def _times(record: RunRecord, part: PowerPart) -> tuple[NDArray[np.int64], int, NDArray[np.int64]]:

@@ -74,8 +74,10 @@ def find_power(record: RunRecord, limit: PowerLimit, confidence: float) -> Power
                 undecided = fit.why or f"no frame took the route {limit.route.value} after warm-up."
         else:
             figure = report.marginal_mj if limit.kind == "marginal" else report.total_mj
-        if limit.kind == "marginal" and report.idle_w is None:
+        if limit.kind == "marginal" and report.marginal_mj is None:
             problem = problem or f"no marginal energy: {report.marginal_why}"
+        elif figure is not None and figure.value < -z * figure.sigma:
+            problem = problem or f"{figure.value:.3g} mJ is under zero: energy was told apart wrongly"
     if figure is None:
         return PowerFinding(Bounds(None, None, None, samples), problem, undecided, unit)
     margin = z * figure.sigma

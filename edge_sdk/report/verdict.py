@@ -327,6 +327,12 @@ def _notes(record: RunRecord, sla: Sla, dependence: Dependence) -> Sequence[str]
         )
         if record.meter is not None:
             notes.append(f"Meter: {record.meter.facts.named}.")
+            tau_s = max((rail.tau_s for rail in record.meter.facts.rails if rail.in_total), default=0.0)
+            if tau_s and any(limit.quantity == "p95_w" for limit in sla.power):
+                notes.append(
+                    f"p95_w is that of the sensor's own average over {tau_s:.2g} s; "
+                    "shorter peaks are higher and do not show."
+                )
     if record.run.pace_hz is not None:
         notes.append(f"Paced at {record.run.pace_hz:g} Hz: a higher frame rate cannot show.")
     return notes

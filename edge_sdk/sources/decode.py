@@ -32,8 +32,6 @@ _RGB = getattr(cv2, "IMREAD_COLOR_RGB", 0) | _AS_STORED
 """ANYDEPTH keeps 16 bits, so that a thermal file in the colour folder is noticed, not shrunk to grey.
 Pictures are turned here and not by OpenCV, which turns colour and leaves thermal frames as they are."""
 
-SIGNED = "Signed numbers have no unit here: export unsigned counts, or temperatures as floating point."
-
 _RAW_EXPECTED = "16-bit with one channel (raw counts)"
 
 
@@ -74,8 +72,9 @@ class ImageReader:
     def read(self, key: str, path: Path, targets: FrameTargets = NO_TARGETS) -> NDArray[Any]:
         """Reads one file.
 
-        Colour comes as uint8 [height, width, 3], red first; thermal as uint16 [height, width], or floating
-        point where the file holds temperatures. Both are turned as their tag or the caller says.
+        Colour comes as uint8 [height, width, 3], red first; thermal as [height, width] of 16 bits or more, as
+        the file holds it: raw counts, or temperatures in floating point. Both are
+        turned as their tag or the caller says.
 
         Copies: decoded into the target of its size, else into a buffer that is written again once nobody
         holds it (`FrameRing`).
@@ -179,13 +178,11 @@ class ImageReader:
             if image.dtype != np.uint8 or channels != 3:
                 fix = "Are the rgb= and thermal= folders swapped?"
                 raise FrameError(key, f"rgb image: expected 8-bit colour, found {kind_of(image)}", path, fix)
-        elif channels != 1 or (image.dtype != np.uint16 and image.dtype.kind != "f"):
+        elif channels != 1 or image.dtype.itemsize < 2:
             maker = radiometric_maker(data)
             fix = (
                 f"It is a radiometric JPEG of {maker}: its raw frame is read by file:{path}"
                 if maker
-                else SIGNED
-                if image.dtype.kind == "i"
                 else "An 8-bit or coloured thermal picture has lost its radiometry; export the raw frames."
             )
             found = kind_of(image)

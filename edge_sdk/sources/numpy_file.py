@@ -39,7 +39,7 @@ _DAMAGE = (
 
 
 class NumpyFile:
-    """One array [height, width] or [frames, height, width], of uint16, or of floating point for temperatures.
+    """One array [height, width] or [frames, height, width], of 16 bits or more a number, or floating point.
 
     Arguments:
         path: a .npy, which is mapped; or a .npz with one array, or one named "thermal", which is unpacked
@@ -69,11 +69,11 @@ class NumpyFile:
             self.close()
             words = " ".join(str(error).split())[:200] or type(error).__name__
             raise SourceError(f"{path}: cannot be read as a NumPy file: {words}") from None
-        known = stored.kind == "f" or (stored.kind == "u" and stored.itemsize == 2)
+        known = stored.kind in "uif" and stored.itemsize in (2, 4, 8)
         if not known or len(shape) not in (2, 3) or min(shape) < 1:
             self.close()
             raise SourceError(
-                f"{path}: expected uint16 or floating point, [height, width] or [frames, height, width]; "
+                f"{path}: expected numbers of 16 bits or more, [height, width] or [frames, height, width]; "
                 f"found {stored} {list(shape)}"
             )
         self._stored = stored

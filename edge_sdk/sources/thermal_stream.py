@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_sdk.errors import FrameError, SourceError
-from edge_sdk.sources.decode import SIGNED, decode_page, kind_of
+from edge_sdk.sources.decode import decode_page, kind_of
 from edge_sdk.sources.numpy_file import NumpyFile
 from edge_sdk.sources.orientation import UPRIGHT, Orientation, Turn, turn_of_exif
 from edge_sdk.sources.ring import FrameRing
@@ -58,7 +58,7 @@ class ThermalStream(ABC):
     def read(self, key: str, index: int, targets: FrameTargets = NO_TARGETS) -> NDArray[Any] | None:
         """Returns frame `index` (asked for in order), or None after the last one.
 
-        It is uint16 [height, width], or floating point where the file holds temperatures.
+        It is [height, width] of 16 bits or more: raw counts, or temperatures in floating point.
 
         Copies: into the target of its size, else into a buffer that is written again once nobody holds it.
 
@@ -219,16 +219,11 @@ def open_thermal_stream(path: Path, orientation: Orientation | None = None) -> T
 
 
 def _raw(key: str, path: Path, image: NDArray[Any]) -> NDArray[Any]:
-    if image.ndim == 2 and (image.dtype == np.uint16 or image.dtype.kind == "f"):
+    if image.ndim == 2 and image.dtype.itemsize >= 2:
         return image
-    fix = (
-        SIGNED
-        if image.dtype.kind == "i"
-        else "An 8-bit or coloured thermal picture has lost its radiometry; export the raw frames."
-    )
     raise FrameError(
         key,
         f"thermal image: expected 16-bit with one channel (raw counts), found {kind_of(image)}",
         path,
-        fix,
+        "An 8-bit or coloured thermal picture has lost its radiometry; export the raw frames.",
     )

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from edge_sdk.clock import Clock
 from edge_sdk.errors import ConfigError, FrameError, SourceError
 from edge_sdk.frames import FramePair, RgbFrame, ThermalFrame, ThermalUnit
+from edge_sdk.heat_units import heat_unit
 from edge_sdk.sources.base import KEPT_SKIPS, BaseSource, OnBad
-from edge_sdk.sources.registration import RegistrationRule
 from edge_sdk.sources.orientation import ORIENTATION_OPTIONS, UPRIGHT, TurnedPairs
+from edge_sdk.sources.registration import RegistrationArgument, RegistrationRule
 from edge_sdk.sources.ring import FrameRing
 from edge_sdk.sources.rjpeg_marks import RJPEG_SUFFIXES, is_radiometric_jpeg
 from edge_sdk.sources.thermal_stream import ThermalStream, open_thermal_stream
@@ -56,9 +57,9 @@ class VideoSource(BaseSource):
     Options of the URI:
         thermal: the thermal file, from the working directory or beside the colour video. Without it
             the pairs have no thermal frame.
-        unit: `centikelvin` or `counts` (default).
-        registration: `identity`, `bundle` or a JSON file; by default frames of equal size are taken
-            as registered, others get the bundle's.
+        unit: what a count is, see `edge_sdk.heat_units`; counts by default.
+        registration: a JSON file, `same-view`, `centred` or `bundle`; by default frames of equal size are
+            taken to share their pixels.
         partial: `allow`: a frame without a partner of its time, or behind the other file's end, is a pair
             with one frame. By default it is a bad frame.
         orientation, thermal_orientation: `tag` (default: as the file says), `stored`, or degrees clockwise.
@@ -66,6 +67,7 @@ class VideoSource(BaseSource):
 
     Arguments:
         uri: the URI, taken apart.
+        registration: instead of the URI's; an object too.
         on_bad, loop, clock: see `BaseSource`.
 
     Raises:
@@ -74,13 +76,20 @@ class VideoSource(BaseSource):
     """
 
     def __init__(
-        self, uri: SourceUri, *, on_bad: OnBad = "raise", loop: int = 1, clock: Clock | None = None
+        self,
+        uri: SourceUri,
+        *,
+        registration: RegistrationArgument = None,
+        on_bad: OnBad = "raise",
+        loop: int = 1,
+        clock: Clock | None = None,
     ) -> None:
         super().__init__(uri.text, on_bad=on_bad, loop=loop, clock=clock)
         self._path = _existing(uri, "the colour video", Path(uri.path))
-        self.unit = ThermalUnit(uri.choice("unit", (known.value for known in ThermalUnit)) or "counts")
+        self.unit = heat_unit(uri.option("unit", "counts"), uri.text)
+        self._units: set[str] = set()
         self._allow_partial = uri.choice("partial", ("allow", "refuse")) == "allow"
-        self._rule = RegistrationRule(uri, self._path.parent)
+        self._rule = RegistrationRule.of(uri, registration, self._path.parent)
         thermal = uri.options.get("thermal")
         thermal_path = None if thermal is None else _existing(uri, "thermal", *_places(self._path, thermal))
         self._turned = TurnedPairs(uri)
@@ -97,7 +106,7 @@ class VideoSource(BaseSource):
         self._scratch: NDArray[Any] | None = None
         self._ring = FrameRing()
         self._thermal_read = 0
-        self._held: dict[str, tuple[NDArray[Any], int]] = {}
+        self._held: dict[str, tuple[NDArray[Any], int | None]] = {}
         self._last_ns: dict[str, int] = {}
         self._shortest_ns = self._usual_ns()
 
@@ -114,30 +123,38 @@ class VideoSource(BaseSource):
         if image is None and thermal_image is None:
             self._refuse_short(key, index)
             return None
-        apart = ""
-        if self._by_time and image is not None and thermal_image is not None:
-            assert rgb_ns is not None
-            assert thermal_ns is not None
-            if abs(thermal_ns - rgb_ns) > self._shortest_ns // 2:
-                limit_ms = self._shortest_ns / 2e6
-                if thermal_ns > rgb_ns:
-                    self._held["thermal"] = thermal_image.copy(), thermal_ns
-                    thermal_image = None
-                    apart = f"no thermal frame within {limit_ms:.0f} ms of the colour frame at {rgb_ns / 1e9:.3f} s"
-                else:
-                    self._held["rgb"] = image.copy(), rgb_ns
-                    image = None
-                    apart = f"no colour frame within {limit_ms:.0f} ms of the thermal frame at {thermal_ns / 1e9:.3f} s"
+        apart = self._apart_ns(image, rgb_ns, thermal_image, thermal_ns)
+        if apart > 0:  # the thermal frame is one of later
+            assert thermal_image is not None
+            self._held["thermal"], thermal_image = (thermal_image.copy(), thermal_ns), None
+        elif apart < 0:
+            assert image is not None
+            self._held["rgb"], image = (image.copy(), rgb_ns), None
         if self._thermal is not None and not self._allow_partial:
-            self._refuse_single(key, image is None, thermal_image is None, apart)
+            self._refuse_single(key, image is None, thermal_image is None, apart != 0)
         rgb = RgbFrame(image) if image is not None else None
-        thermal = ThermalFrame(thermal_image, self.unit) if thermal_image is not None else None
-        registration, notes = self._rule.choose(
-            rgb.size_wh if rgb else None, thermal.size_wh if thermal else None
-        )
-        pair = FramePair(key, rgb, thermal, registration, notes=notes + self._notes, still=False)
+        try:
+            thermal = ThermalFrame(thermal_image, self.unit) if thermal_image is not None else None
+        except ConfigError as error:
+            raise FrameError(key, str(error), self._path) from None
+        if thermal is not None:
+            self._units.add(thermal.unit.value)
+        pair = self._rule.pair(key, rgb, thermal, notes=self._notes, still=False)
         turn = self._turned.rgb.turn(self._video.turn)
         return self._turned.finish(pair, turn, self._thermal.turn if self._thermal else UPRIGHT)
+
+    def _apart_ns(
+        self,
+        rgb: NDArray[Any] | None,
+        rgb_ns: int | None,
+        thermal: NDArray[Any] | None,
+        thermal_ns: int | None,
+    ) -> int:
+        """How much later the thermal frame is, where that is too much for one moment; else 0."""
+        if not self._by_time or rgb is None or thermal is None or rgb_ns is None or thermal_ns is None:
+            return 0
+        apart_ns = thermal_ns - rgb_ns
+        return apart_ns if abs(apart_ns) > self._shortest_ns // 2 else 0
 
     def _next_rgb(self) -> tuple[NDArray[np.uint8] | None, int | None]:
         """The colour frame that waits, else the next one, with its time."""
@@ -200,11 +217,17 @@ class VideoSource(BaseSource):
             if problem and index < until:
                 raise FrameError(key, problem, path)
 
-    def _refuse_single(self, key: str, no_rgb: bool, no_thermal: bool, apart: str) -> None:
+    def _refuse_single(self, key: str, no_rgb: bool, no_thermal: bool, apart: bool) -> None:
+        ended, other = ("colour", "thermal") if no_rgb else ("thermal", "colour")
         if apart:
-            raise FrameError(key, apart, self._path, "Pass ?partial=allow to get each frame alone.")
+            at_s, limit_ms = self._last_ns["thermal" if no_rgb else "rgb"] / 1e9, self._shortest_ns / 2e6
+            raise FrameError(
+                key,
+                f"no {ended} frame within {limit_ms:.0f} ms of the {other} frame at {at_s:.3f} s",
+                self._path,
+                "Pass ?partial=allow to get each frame alone.",
+            )
         if no_rgb or no_thermal:
-            ended, other = ("colour", "thermal") if no_rgb else ("thermal", "colour")
             count = self._video.frames_read if no_rgb else self._thermal_read
             raise FrameError(
                 key,
@@ -227,9 +250,9 @@ class VideoSource(BaseSource):
         if _alike(self.fps, thermal.fps, _RATE_TOLERANCE):
             return ()
         raise ConfigError(
-            f"{self.uri}: {rates}: frames of unlike rates cannot be paired one to one. Bring both to one rate "
-            f"(ffmpeg -i IN -r {min(self.fps, thermal.fps):g} OUT), or let each slow frame choose its nearest: "
-            f"camera:?rgb=file:{self._path}&thermal=file:{thermal.path}"
+            f"{self.uri}: {rates}: frames of unlike rates cannot be paired one to one. "
+            f"Bring both to one rate: ffmpeg -i IN -r {min(self.fps, thermal.fps):g} OUT. Or let each slow "
+            f"frame choose its nearest: camera:?rgb=file:{self._path}&thermal=file:{thermal.path}"
         )
 
     def _rewind(self) -> None:
@@ -245,13 +268,17 @@ class VideoSource(BaseSource):
         if self._thermal is not None:
             self._thermal.close()
 
+    @property
+    def _stated_unit(self) -> str:
+        return str((ThermalUnit.CENTIKELVIN if self.unit.absolute else ThermalUnit.COUNTS).value)
+
     def _describe(self) -> dict[str, Any]:
         return {
             "kind": "video",
             "fps": self.fps,
             "rgb_frames": self._video.count,
             "thermal_frames": self._thermal.count if self._thermal else None,
-            "thermal_unit": self.unit.value if self._thermal else None,
+            "thermal_unit": ("; ".join(sorted(self._units)) or self._stated_unit) if self._thermal else None,
             "registration": self._rule.origin,
             "licences": [],
             "still": False,

@@ -91,13 +91,11 @@ class VideoFile:
     def cut_short(self) -> str:
         """After the last frame: how much less the file held than its header states; "" where it is whole."""
         read = self.frames_read
-        if not self._whole and self._stated is not None and self.frames_read < self._stated:
-            return f"the video ends after {read} frames, and its file in the middle of one: truncated"
         if self._stated is None or not self.frames_read:
             return ""
         if self._counted:
             missing = self._stated - self.frames_read
-            if missing <= max(2, _COUNT_TOLERANCE * self._stated):
+            if missing <= (max(2, _COUNT_TOLERANCE * self._stated) if self._whole else 0):
                 return ""
             return f"the video ends after {read} frames, its header states {self._stated}: truncated?"
         if not self.fps:

@@ -37,12 +37,21 @@ from edge_sdk.stats.series import (
     lag1_autocorrelation,
     warm_up_frames,
 )
+from edge_sdk.stats.trace_checks import (
+    FROZEN_S,
+    MAX_RAIL_W,
+    gap_limit_s,
+    longest_standstill_s,
+    refuse_impossible,
+)
 
 __all__ = [
     "BLOCK_NS",
     "CONFIDENCE",
+    "FROZEN_S",
     "IDLE_AGREEMENT",
     "LOW_CONFIDENCE_S",
+    "MAX_RAIL_W",
     "MAX_WARM_UP_SHARE",
     "MIN_INFERENCES",
     "MIN_RATE_BLOCKS",
@@ -57,12 +66,15 @@ __all__ = [
     "binomial_cdf",
     "block_percentiles",
     "fit_by_group",
+    "gap_limit_s",
     "idle_power",
     "lag1_autocorrelation",
+    "longest_standstill_s",
     "marginal_energy",
     "percentile",
     "percentile_bounds",
     "rate_bounds",
+    "refuse_impossible",
     "samples_needed",
     "share_bounds",
     "warm_up_frames",

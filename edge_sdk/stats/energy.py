@@ -13,10 +13,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_sdk.errors import MeterError
 from edge_sdk.power import PowerTrace, RailFacts
+from edge_sdk.stats.trace_checks import FROZEN_S, longest_standstill_s, sound_column
 
 __all__ = [
     "IDLE_AGREEMENT",
@@ -46,8 +46,6 @@ MIN_INFERENCES = 64
 IDLE_AGREEMENT = 0.03
 """Idle power before and after a run may differ by this share; beyond it no marginal figure exists."""
 
-_MAX_GAP_SHARE = 0.1  # a window with more of its samples missing is refused
-
 
 @dataclass(frozen=True)
 class Figure:
@@ -75,6 +73,7 @@ class Energy:
         offset_sigma_j: the part of `sigma_j` that subtracting idle of the same rails cancels.
         slow_reads: samples whose read took longer than `slow_ns`.
         low_confidence: why the figure deserves little trust, or "".
+        standstill_s: longest time in the window for which no reading changed at all.
     """
 
     duration_s: float
@@ -85,6 +84,7 @@ class Energy:
     offset_sigma_j: float
     slow_reads: int = 0
     low_confidence: str = ""
+    standstill_s: float = 0.0
 
     @property
     def mean_w(self) -> float:
@@ -113,8 +113,8 @@ def window_energy(
         slow_ns: a read that took longer is counted as slow.
 
     Raises:
-        MeterError: the window is too short, the samples do not cover it, too many are missing, or there
-            is no rail to add up.
+        MeterError: the window is too short, there is no rail to add up, the samples do not cover it, or they
+            cannot be true; see `sound_column`.
     """
     duration_s = (end_ns - start_ns) / 1e9
     if not rails:
@@ -134,6 +134,15 @@ def window_energy(
         doubts.append(f"{duration_s:.1f} s is under {LOW_CONFIDENCE_S:g} s")
     if samples < MIN_SAMPLES and not counted:
         doubts.append(f"{samples} samples are under {MIN_SAMPLES}")
+    if (
+        not counted
+        and samples
+        and not any(np.nan_to_num(trace.watts[rail.label][first:last]).any() for rail in rails)
+    ):
+        raise MeterError(f"0 W in each of {samples} samples: the sensor reads nothing")
+    still_s = longest_standstill_s(trace, tuple(rail.label for rail in rails), start_ns, end_ns)
+    if still_s > FROZEN_S:
+        doubts.append(f"the reading did not change at all for {still_s:.1f} s")
     # Offsets and gains are of one kind of chip at one temperature: they are added, not squared.
     offset_j = sum(part.offset_j for part in parts)
     gain_j = math.sqrt(sum(part.gain_j**2 for part in parts))
@@ -148,6 +157,7 @@ def window_energy(
         offset_sigma_j=offset_j,
         slow_reads=int((trace.read_ns[first:last] > slow_ns).sum()),
         low_confidence="; ".join(doubts),
+        standstill_s=still_s,
     )
 
 
@@ -192,11 +202,11 @@ class _Part:
 
 
 def _rail_energy(trace: PowerTrace, rail: RailFacts, start_ns: int, end_ns: int) -> _Part:
-    counters = trace.joules.get(rail.label)
-    times, values = _sound(trace, rail.label, counters, start_ns, end_ns)
-    seconds = (times - start_ns) / 1e9
+    column = sound_column(trace, rail, start_ns, end_ns)
+    values = column.values
+    seconds = (column.times_ns - start_ns) / 1e9
     length_s = (end_ns - start_ns) / 1e9
-    if counters is not None:
+    if rail.label in trace.joules:
         energy = float(np.interp(length_s, seconds, values) - np.interp(0.0, seconds, values))
         # A counter is read between its own updates, at each end of the window.
         steps = np.diff(values, prepend=values[0])
@@ -219,35 +229,13 @@ def _rail_energy(trace: PowerTrace, rail: RailFacts, start_ns: int, end_ns: int)
     # A load that changes between two samples; a running average bends there by its own time constant.
     bend_w = swing_w if rail.tau_s == 0.0 else max(abs(rise_w), min(1.0, step_s / rail.tau_s) * swing_w)
     sampling_j = step_s * bend_w / 2.0 / math.sqrt(3.0)
+    # In a gap the power may have been anything that this trace has seen.
+    gaps_j = column.range_w * float(np.sqrt((column.gaps_s**2).sum())) / math.sqrt(12.0)
     return _Part(
         corrected_j=corrected,
         uncorrected_j=integral,
         offset_j=rail.offset_w / math.sqrt(3.0) * length_s,
         gain_j=rail.gain_share * abs(corrected),
         lag_j=rail.tau_share * rail.tau_s * abs(rise_w),
-        random_j=math.hypot(rounding_j, sampling_j),
+        random_j=math.hypot(rounding_j, max(sampling_j, gaps_j)),
     )
-
-
-def _sound(
-    trace: PowerTrace, label: str, counters: NDArray[np.float64] | None, start_ns: int, end_ns: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The samples around the window that hold a value; refuses a window that they do not cover."""
-    first = max(0, int(np.searchsorted(trace.times_ns, start_ns, side="right")) - 1)
-    last = int(np.searchsorted(trace.times_ns, end_ns, side="left")) + 1
-    times = trace.times_ns[first:last]
-    values = (trace.watts[label] if counters is None else counters)[first:last]
-    kept = np.isfinite(values)
-    missing, wanted = int((~kept).sum()), len(times)
-    if kept.sum() < 2:
-        raise MeterError(f"rail {label}: {int(kept.sum())} samples in the window, at least 2 are needed")
-    if missing > _MAX_GAP_SHARE * wanted:
-        raise MeterError(f"rail {label}: {missing} of {wanted} samples in the window are missing")
-    kept_times = times[kept]
-    usual_ns = int(np.median(np.diff(kept_times)))
-    late_ns = max(int(kept_times[0]) - start_ns, end_ns - int(kept_times[-1]))
-    if late_ns > max(2 * usual_ns, 500_000_000):
-        raise MeterError(
-            f"rail {label}: the samples leave {late_ns / 1e9:.2f} s of the window uncovered at an end"
-        )
-    return kept_times.astype(np.float64), values[kept]

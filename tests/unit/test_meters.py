@@ -16,6 +16,7 @@ from edge_sdk.clock import FakeClock, MonotonicClock
 from edge_sdk.devices.meters import METERS, open_meter, power_of_run
 from edge_sdk.errors import ConfigError, MeterError, MeterNotFoundError
 from edge_sdk.meter.base import Meter, Unavailable
+from edge_sdk.meter.csv_values import ClockKind
 from edge_sdk.meter.files import Tree
 from edge_sdk.meter.ina3221 import Ina3221Meter
 from edge_sdk.meter.jtop import HELPER, JtopMeter
@@ -55,6 +56,28 @@ def test_rapl_counters_that_start_over_lose_nothing(tmp_path: Path) -> None:
         clock.advance_ns(S)
         trees.put(root, "sys/class/powercap/intel-rapl:0/energy_uj", energy_uj)
         assert meter.read().rails["package-0"].j == 2.0 * step
+
+
+@pytest.mark.parametrize(("gap_s", "count"), [(1, 5_000_000), (400, 250_000_000_000)])
+def test_a_rapl_counter_that_was_reset_or_left_too_long_falls(tmp_path: Path, gap_s: int, count: int) -> None:
+    """After a second a fall is no turn of a counter of 262 kJ; after 400 s it may have turned twice."""
+    clock = FakeClock(S)
+    root = trees.desktop(tmp_path, energy_uj=100_000_000)
+    meter = RaplMeter(Tree(root), clock)
+    file = "sys/class/powercap/intel-rapl:0/energy_uj"
+    clock.advance_ns(S)
+    trees.put(root, file, 130_000_000)
+    assert meter.read().rails["package-0"].j == 30.0
+    clock.advance_ns(gap_s * S)
+    trees.put(root, file, count)
+    reading = meter.read()
+    assert reading.rails["package-0"].j is not None
+    assert reading.rails["package-0"].j < 30.0
+    assert reading.rails["package-0"].w is None
+    assert reading.skipped[0].why == "its counter was reset, or not read for too long"
+    clock.advance_ns(S)
+    trees.put(root, file, count + 20_000_000)
+    assert meter.read().rails["package-0"].w == pytest.approx(20.0)
 
 
 def test_a_counter_that_stands_still_is_no_zero_watts(tmp_path: Path) -> None:
@@ -285,24 +308,24 @@ def test_columns_and_times_of_many_kinds(
 ) -> None:
     found = load_csv(write_csv(tmp_path / "wall.csv", rows, header))
     assert found.seconds.tolist() == pytest.approx(seconds)
-    assert found.watts.tolist() == watts
-    assert found.absolute is absolute
+    assert found.watts["wall"].tolist() == watts
+    assert (found.kind is ClockKind.DATED) is absolute
 
 
 def test_rows_that_cannot_be_used_are_dropped_with_their_line(tmp_path: Path) -> None:
     rows = [(0, 10), (1, "-"), (2, 11), (1.5, 11), (3, "nan"), (4, 12)]
     found = load_csv(write_csv(tmp_path / "wall.csv", rows))
     assert found.dropped == (
-        (3, "no time or no power in it"),
+        (3, "'-' is no number"),
         (5, "not after the sample before it"),
         (6, "not a finite number"),
     )
-    assert found.watts.tolist() == [10, 11, 12]
+    assert found.watts["wall"].tolist() == [10, 11, 12]
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("a,b\n1,2\n", "found a, b"), ("", "found nothing"), ("time,watts\n1,2\n", "1 samples can be read")],
+    [("a,b\n1,2\n", "Found a, b"), ("", "found nothing"), ("time,watts\n1,2\n", "1 samples can be read")],
 )
 def test_a_file_that_is_no_recording_is_an_error(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "wall.csv"

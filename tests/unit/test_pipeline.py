@@ -472,8 +472,9 @@ def test_what_is_assumed_of_the_registration_is_noted(toy_plain: Path, tmp_path:
         result = detector(pair(rgb(), thermal(), notes=("mended",)))
         assert result.notes == (
             "mended",
-            "registration assumed: RGB and thermal frames share their pixels",
+            "registration assumed: equal frame sizes",
         )
+        assert result.registration == Registration.identity(SIZE_WH, "assumed: equal frame sizes")
         assert detector(pair(rgb(), thermal(), registration=SHIFT)).notes == ()
         assumed = Registration.identity(SIZE_WH, "assumed: equal frame sizes")
         assert detector(pair(rgb(), thermal(), registration=assumed)).notes == (
@@ -481,8 +482,11 @@ def test_what_is_assumed_of_the_registration_is_noted(toy_plain: Path, tmp_path:
         )
         said = "registration assumed: equal frame sizes"
         assert detector(pair(rgb(), thermal(), registration=assumed, notes=(said,))).notes == (said,)
-        with pytest.raises(ConfigError, match=r"'k': no registration of thermal \(64, 48\).*\(128, 96\)"):
+        with pytest.raises(
+            ConfigError, match=r"'k': no registration of thermal 64x48 to RGB 128x96 .*'same-view' where"
+        ) as caught:
             detector(pair(rgb(size_wh=(128, 96)), thermal()))
+        assert "'bundle'" not in str(caught.value), "this engine has no camera rig to ask for"
     folder = write_toy_fusion_bundle(
         tmp_path / "with-default",
         registration={
@@ -492,10 +496,14 @@ def test_what_is_assumed_of_the_registration_is_noted(toy_plain: Path, tmp_path:
             "depth_m": 12.0,
         },
     )
-    with spy_on(folder) as detector:
+    with spy_on(folder) as detector, pytest.raises(ConfigError, match="'bundle' where your cameras are"):
+        detector(pair(rgb(size_wh=(128, 96)), thermal()))
+    with load(str(folder), device="cpu", threads=1, registration="bundle") as detector:
         heat = thermal((3, 2))
         result = detector(pair(rgb(size_wh=(128, 96)), heat))
-        assert result.notes == ("registration assumed: the engine bundle's default, exact at 12 m",)
+        assert result.notes == (
+            "registration of the engine bundle's own camera rig, as asked, exact at 12 m",
+        )
         lost = detector(pair(None, heat))
         np.testing.assert_array_equal(
             lost.detections.xyxy, [d.box_xyxy for d in result.detections if d.class_name == "hot"]
@@ -686,7 +694,9 @@ def test_single_graphs_of_every_kind_run(tmp_path: Path, reads: str, route: Rout
     assert (result.route, result.reason) == (route, Reason.ONLY_GRAPH)
     assert result.thermal_consulted == (reads != "rgb")
     assert [found.box_xyxy for found in result.detections] == [(16, 8, 24, 16)]
-    assert (result.detections[0].temperatures is None) == (reads == "rgb")
+    heat = result.detections[0].temperatures
+    assert heat is not None
+    assert heat.max == pytest.approx(595, abs=0.5), "under the box, whatever the engine reads"
 
 
 def test_a_missing_frame_of_a_single_graph_is_a_source_error(tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from edge_sdk.box_heat import temperatures
 from edge_sdk.detections import box_iou
 from edge_sdk.errors import ConfigError, ShapeError
 from edge_sdk.frames import ThermalFrame, ThermalPlane, ThermalUnit
-from edge_sdk.postprocess import Candidates, DecodeSpec, decode, decode_grid, suppress, temperatures
+from edge_sdk.postprocess import Candidates, DecodeSpec, decode, decode_grid, suppress
 
 CLASSES = ("a", "b", "c")
 

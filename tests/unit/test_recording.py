@@ -224,7 +224,7 @@ def big_pairs(count: int) -> list[FramePair]:
 
     noise = np.random.default_rng(0)
     return [
-        dataclasses.replace(make_pair(index), rgb=RgbFrame(noise.integers(0, 255, (500, 600, 3), np.uint8)))
+        dataclasses.replace(make_pair(index), rgb=RgbFrame(noise.integers(0, 255, (480, 640, 3), np.uint8)))
         for index in range(count)
     ]
 

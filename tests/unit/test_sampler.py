@@ -119,6 +119,30 @@ def test_reads_that_fail_leave_gaps_and_at_last_end_the_sampling() -> None:
     assert sampler.failed == "nothing to read"
 
 
+def test_reads_that_mostly_fail_are_no_energy() -> None:
+    """18 of 19 reads fail while power doubles: the samples that came say 6 W, and nobody knows."""
+    count = iter(range(10_000))
+    sampler, clock = sampler_of(lambda t: 6.0 if next(count) % 19 == 0 else None)
+    with sampler.window("blind") as window:
+        run(sampler, clock, 60.0)
+    with pytest.raises(MeterError, match="samples in the window are missing"):
+        _ = window.energy
+
+
+def test_a_read_that_hangs_is_time_that_nobody_saw() -> None:
+    sampler, clock = sampler_of(lambda t: 6.0)
+    with sampler.window("hung") as window:
+        run(sampler, clock, 10.0)
+        meter = sampler._meter
+        assert isinstance(meter, FakeMeter)
+        meter.read_ns = 20 * S
+        sampler.sample()
+        meter.read_ns = 0
+        run(sampler, clock, 20.0)
+    with pytest.raises(MeterError, match=r"no sample for 10\.\d+ s from"):
+        _ = window.energy
+
+
 def test_the_same_line_twice_is_one_sample() -> None:
     sampler, _ = sampler_of(lambda t: 5.0)
     sampler.sample()
