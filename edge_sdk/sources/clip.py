@@ -31,6 +31,8 @@ class ClipSource(PairsSource):
         ConfigError: no clip of this name; the known ones are listed.
     """
 
+    _stills = False
+
     def __init__(
         self,
         uri: SourceUri,

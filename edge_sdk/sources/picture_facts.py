@@ -10,9 +10,9 @@ from edge_sdk.sources.integrity import check_complete
 from edge_sdk.sources.orientation import UPRIGHT, Turn, turn_of_exif
 from edge_sdk.sources.tiff import TiffPage, tiff_pages
 
-__all__ = ["PictureFacts", "picture_facts"]
+__all__ = ["PictureFacts", "exif_value", "picture_facts"]
 
-_EXIF_ORIENTATION = 274
+_EXIF_MAKER, _EXIF_MODEL, _EXIF_ORIENTATION = 271, 272, 274
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,14 @@ class PictureFacts:
         size_wh: width and height of the stored picture in pixels.
         turn: how its tag says that it is to be turned.
         page: the first page of a TIFF.
+        camera: maker and model as a JPEG's EXIF block names them, or "".
     """
 
     form: str
     size_wh: tuple[int, int]
     turn: Turn = UPRIGHT
     page: TiffPage | None = None
+    camera: str = ""
 
 
 def picture_facts(data: bytes | bytearray | memoryview) -> PictureFacts:
@@ -50,11 +52,13 @@ def picture_facts(data: bytes | bytearray | memoryview) -> PictureFacts:
 
 
 def _jpeg(view: memoryview) -> PictureFacts:
-    turn = UPRIGHT
     for marker, content in jpeg_segments(view):
-        if marker == 0xE1 and bytes(content[:6]) == b"Exif\0\0" and turn == UPRIGHT:
-            turn = _exif_turn(content[6:])
-    return PictureFacts("JPEG", jpeg_size_wh(view), turn)
+        if marker == 0xE1 and bytes(content[:6]) == b"Exif\0\0":
+            exif = content[6:]
+            names = (exif_value(exif, _EXIF_MAKER), exif_value(exif, _EXIF_MODEL))
+            camera = " ".join(name for name in names if isinstance(name, str) and name)
+            return PictureFacts("JPEG", jpeg_size_wh(view), _exif_turn(exif), camera=camera)
+    return PictureFacts("JPEG", jpeg_size_wh(view))
 
 
 def _png(view: memoryview) -> PictureFacts:
@@ -103,19 +107,30 @@ def _bmp(view: memoryview) -> PictureFacts:
     return PictureFacts("BMP", (abs(width), abs(height)))
 
 
-def _exif_turn(exif: memoryview) -> Turn:
-    """The orientation of an EXIF block; a block that cannot be read asks for nothing."""
+def exif_value(exif: memoryview, wanted: int) -> int | str | None:
+    """Returns a whole number or text of an EXIF block's first directory; None where it is not to be found."""
     try:
         order = {b"II*\0": "<", b"MM\0*": ">"}[bytes(exif[:4])]
         (position,) = struct.unpack_from(order + "I", exif, 4)
-        (count,) = struct.unpack_from(order + "H", exif, position)
-        for entry in range(position + 2, position + 2 + 12 * count, 12):
-            tag, kind = struct.unpack_from(order + "HH", exif, entry)
-            if tag == _EXIF_ORIENTATION and kind == 3:
-                return turn_of_exif(*struct.unpack_from(order + "H", exif, entry + 8))
+        (entries,) = struct.unpack_from(order + "H", exif, position)
+        for entry in range(position + 2, position + 2 + 12 * entries, 12):
+            tag, kind, count = struct.unpack_from(order + "HHI", exif, entry)
+            if tag != wanted:
+                continue
+            if kind == 3:
+                return int(struct.unpack_from(order + "H", exif, entry + 8)[0])
+            if kind == 2:
+                at = entry + 8 if count <= 4 else struct.unpack_from(order + "I", exif, entry + 8)[0]
+                return bytes(exif[at : at + count]).partition(b"\0")[0].decode("latin-1").strip()
     except (KeyError, struct.error):
         pass
-    return UPRIGHT
+    return None
+
+
+def _exif_turn(exif: memoryview) -> Turn:
+    """How an EXIF block says that its picture is to be turned; one that cannot be read asks for nothing."""
+    value = exif_value(exif, _EXIF_ORIENTATION)
+    return turn_of_exif(value) if isinstance(value, int) else UPRIGHT
 
 
 def _uint24(view: memoryview, position: int) -> int:
