@@ -73,7 +73,13 @@ __all__ = [
 
 
 class EdgeSdkError(Exception):
-    """Base of all errors raised on purpose by this SDK."""
+    """Base of all errors raised on purpose by this SDK.
+
+    Its text can be printed whatever the files are called: bytes of a name that are no UTF-8 read `\\udce9`.
+    """
+
+    def __str__(self) -> str:
+        return super().__str__().encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 class ConfigError(EdgeSdkError, ValueError):

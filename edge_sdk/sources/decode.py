@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from edge_sdk.errors import FrameError
 from edge_sdk.opencv_files import opencv_name
 from edge_sdk.picture_size import check_bytes, check_size
-from edge_sdk.sources.orientation import UPRIGHT, Orientation, Turn
+from edge_sdk.sources.orientation import AS_TAGGED, UPRIGHT, Orientation, Turn
 from edge_sdk.sources.picture_facts import PictureFacts, picture_facts
 from edge_sdk.sources.ring import FrameRing
 from edge_sdk.sources.rjpeg_marks import radiometric_maker
@@ -63,7 +63,7 @@ class ImageReader:
         self.size_wh = size_wh
         self.turn = UPRIGHT
         self._size_from = size_from
-        self._orientation = orientation or Orientation()
+        self._orientation = orientation or AS_TAGGED
         self._is_rgb = camera == "rgb"
         self._ring, self._stored_ring = FrameRing(), FrameRing()
         self._file = bytearray()

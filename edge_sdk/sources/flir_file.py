@@ -122,7 +122,7 @@ def flir_file(data: bytes) -> FlirFile:
 
 
 def canonical(data: bytes, found: FlirFile, raw: NDArray[np.uint16]) -> bytes:
-    """Writes the file again as flyr expects it: chunks in a row, one directory, the raw frame uncompressed."""
+    """Writes the file again as flyr expects it: chunks in a row, one directory, a raw frame without PNG."""
     records = dict(found.records)
     height, width = raw.shape
     head = struct.pack("<HHH", 2, width, height)

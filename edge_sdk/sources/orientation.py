@@ -18,7 +18,15 @@ from edge_sdk.errors import ConfigError
 from edge_sdk.frames import FramePair, Registration
 from edge_sdk.sources.uri import SourceUri, nearest
 
-__all__ = ["ORIENTATION_OPTIONS", "UPRIGHT", "Orientation", "Turn", "orientation_of", "turn_of_exif"]
+__all__ = [
+    "AS_TAGGED",
+    "ORIENTATION_OPTIONS",
+    "UPRIGHT",
+    "Orientation",
+    "Turn",
+    "orientation_of",
+    "turn_of_exif",
+]
 
 ORIENTATION_OPTIONS = ("orientation", "thermal_orientation", "registration_for")
 
@@ -106,6 +114,9 @@ class Orientation:
         return tag if self.given is None else self.given
 
 
+AS_TAGGED = Orientation()
+
+
 def orientation_of(uri: SourceUri, name: str = "orientation") -> Orientation:
     """Reads an option: `tag` (default), `stored`, or degrees clockwise from the stored picture.
 
@@ -114,7 +125,7 @@ def orientation_of(uri: SourceUri, name: str = "orientation") -> Orientation:
     """
     word = uri.options.get(name)
     if word is None:
-        return Orientation()
+        return AS_TAGGED
     if word not in _WORDS:
         raise ConfigError(
             f"{uri.text}: {name}: expected {' or '.join(_WORDS)}, found {word!r}{nearest(word, _WORDS)}"
@@ -130,14 +141,22 @@ class TurnedPairs:
     Arguments:
         uri: with the options `orientation`, `thermal_orientation` and `registration_for`.
         content: the source's sidecar, which may state `registration_for`.
+        rgb, thermal: what the two cameras' own addresses say, where they have some.
 
     Raises:
         ConfigError: an option is another word.
     """
 
-    def __init__(self, uri: SourceUri, content: Mapping[str, Any] | None = None) -> None:
-        self.rgb = orientation_of(uri)
-        self.thermal = orientation_of(uri, "thermal_orientation")
+    def __init__(
+        self,
+        uri: SourceUri,
+        content: Mapping[str, Any] | None = None,
+        *,
+        rgb: Orientation | None = None,
+        thermal: Orientation | None = None,
+    ) -> None:
+        self.rgb = rgb or orientation_of(uri)
+        self.thermal = thermal or orientation_of(uri, "thermal_orientation")
         made_for = uri.choice("registration_for", ("turned", "stored")) or (content or {}).get(
             "registration_for"
         )

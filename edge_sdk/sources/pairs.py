@@ -55,8 +55,8 @@ class PairsSource(BaseSource):
         registration_for: `turned` (default) or `stored`: which pictures registrations were made for.
 
     `pairs.json` in the folder may state `thermal_unit`, `rgb_size_wh`, `thermal_size_wh`,
-    `homography_thermal_to_rgb`, `depth_m`, `pixel_convention`, `registration_for` and `licence`. `labels/KEY.json` may
-    state the same homography for one pair, and ground truth.
+    `homography_thermal_to_rgb`, `depth_m`, `pixel_convention`, `registration_for` and `licence`.
+    `labels/KEY.json` may state the same homography for one pair, and ground truth.
 
     Each image lies in a buffer that is written again once nobody holds it: keep a pair as long as you like.
 
@@ -226,8 +226,8 @@ def _scan(uri: SourceUri, root: Path, camera: str, by_name: bool) -> _Side:
         there = sorted(printable(entry.name) for entry in root.iterdir() if entry.is_dir())[:8]
         if holds_radiometric_jpegs(root):
             raise ConfigError(
-                f"{uri.text}: no {camera} folder {str(folder)!r}. The folder holds radiometric JPEGs, each of "
-                f"which is a pair: write file:{uri.path}"
+                f"{uri.text}: no {camera} folder {str(folder)!r}. The folder holds radiometric JPEGs: "
+                f"write file:{uri.path}"
             )
         raise ConfigError(
             f"{uri.text}: no {camera} folder {str(folder)!r}. Sub-folders there: "

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from edge_sdk.errors import FrameError, SourceError
 from edge_sdk.sources.decode import decode_page, kind_of
 from edge_sdk.sources.numpy_file import NumpyFile
-from edge_sdk.sources.orientation import UPRIGHT, Orientation, Turn, turn_of_exif
+from edge_sdk.sources.orientation import AS_TAGGED, UPRIGHT, Orientation, Turn, turn_of_exif
 from edge_sdk.sources.ring import FrameRing
 from edge_sdk.sources.targets import NO_TARGETS, FrameTargets
 from edge_sdk.sources.tiff import is_tiff, tiff_pages
@@ -51,7 +51,7 @@ class ThermalStream(ABC):
         self.count: int | None = None
         self.turn = UPRIGHT
         self.time_ns: int | None = None
-        self._orientation = orientation or Orientation()
+        self._orientation = orientation or AS_TAGGED
         self._ring = FrameRing()
 
     @abstractmethod

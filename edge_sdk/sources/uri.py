@@ -99,7 +99,10 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 def printable(text: str) -> str:
     """Returns text that any output takes: bytes of a file name that are no UTF-8 are written as `\\xe9`."""
-    return os.fsencode(text).decode("utf-8", "backslashreplace") if not text.isascii() else text
+    try:
+        return os.fsencode(text).decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # surrogates that stand for no byte
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def holds_radiometric_jpegs(folder: Path) -> bool:

@@ -15,7 +15,7 @@ from edge_sdk.picture_size import check_size
 from edge_sdk.sources.matroska import count_blocks, is_matroska
 from edge_sdk.sources.orientation import Turn
 
-__all__ = ["VideoFile"]
+__all__ = ["VideoFile", "video_turn"]
 
 _COUNT_TOLERANCE = 0.02
 """An index may count a frame or two that show nothing."""
@@ -138,6 +138,16 @@ class VideoFile:
         if self._raw:
             capture.set(cv2.CAP_PROP_CONVERT_RGB, 0)
         return capture
+
+
+def video_turn(path: Path) -> Turn:
+    """Returns how a video says that its pictures are to be turned; as stored where OpenCV cannot say."""
+    try:
+        video = VideoFile(path, "")
+    except SourceError:
+        return Turn()
+    video.close()
+    return video.turn
 
 
 def _has_index(path: Path) -> bool:
