@@ -72,7 +72,6 @@ def inspect(options: argparse.Namespace) -> dict[str, Any]:
         table = csv.DictWriter(file, COLUMNS)
         table.writeheader()
         for pair in source:
-            detector.reset()  # the files of a folder are no sequence: no frame speaks for the next
             try:
                 result = detector(pair)
             except SourceError as error:

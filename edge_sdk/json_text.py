@@ -46,11 +46,13 @@ def json_value(text: str | bytes, *, most_bytes: int = MOST_BYTES) -> Any:
     except RecursionError:
         raise JsonProblem(f"not JSON that can be read: nested over {MOST_DEPTH} levels deep") from None
     except UnicodeDecodeError as error:
-        raise JsonProblem(f"not JSON: no UTF-8 text ({error.reason} at byte {error.start})") from None
+        raise JsonProblem(
+            f"not JSON that can be read: no UTF-8 text ({error.reason} at byte {error.start})"
+        ) from None
     except JsonProblem:
         raise
     except ValueError as error:
-        raise JsonProblem(f"not JSON: {error}") from None
+        raise JsonProblem(f"not JSON that can be read: {error}") from None
     _check_depth(value)
     return value
 
@@ -59,7 +61,7 @@ def json_object(text: str | bytes, *, most_bytes: int = MOST_BYTES) -> dict[str,
     """Reads a JSON text that must be an object; otherwise as `json_value`."""
     value = json_value(text, most_bytes=most_bytes)
     if not isinstance(value, dict):
-        raise JsonProblem(f"expected a JSON object, found {_kind(value)}")
+        raise JsonProblem(f"expected a JSON object, found {type(value).__name__}")
     return value
 
 
@@ -117,8 +119,3 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise JsonProblem(f"{twice[:60]!r} stands twice in one object")
     return found
-
-
-def _kind(value: Any) -> str:
-    kinds = {list: "a list", str: "text", bool: "true or false", type(None): "null"}
-    return kinds.get(type(value), "a number")

@@ -89,9 +89,8 @@ def homography_in(content: Mapping[str, Any], path: Path) -> tuple[tuple[float, 
     try:
         matrix = np.array([[number(cell, "a cell") for cell in row] for row in content[HOMOGRAPHY_KEY]])
     except (TypeError, ValueError, OverflowError):
-        raise ConfigError(
-            f"{path}: {HOMOGRAPHY_KEY}: expected 3x3 finite numbers, found {str(content[HOMOGRAPHY_KEY])[:80]}"
-        ) from None
+        found = str(content[HOMOGRAPHY_KEY])[:80]
+        raise ConfigError(f"{path}: {HOMOGRAPHY_KEY}: expected 3x3 finite numbers, found {found}") from None
     if matrix.shape != (3, 3) or not np.isfinite(matrix).all():
         raise ConfigError(
             f"{path}: {HOMOGRAPHY_KEY}: expected 3x3 finite numbers, found shape {list(matrix.shape)}"

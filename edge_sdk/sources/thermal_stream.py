@@ -41,6 +41,7 @@ class ThermalStream(ABC):
         path: the file.
         fps: its frame rate, or None where the file has none.
         count: its number of frames, or None where nobody can know.
+        dtype: what the numbers of its first frame are, where the file states it.
         turn: how the last frame was turned.
         time_ns: when the last frame was taken, from the first one on, or None where the file has no times.
     """
@@ -49,6 +50,7 @@ class ThermalStream(ABC):
         self.path = path
         self.fps: float | None = None
         self.count: int | None = None
+        self.dtype: np.dtype[Any] | None = None
         self.turn = UPRIGHT
         self.time_ns: int | None = None
         self._orientation = orientation or AS_TAGGED
@@ -161,7 +163,7 @@ class TiffThermalStream(ThermalStream):
                 "damaged TIFF: it ends inside a directory" if isinstance(problem, struct.error) else problem
             )
             raise SourceError(f"{path}: {what}") from None
-        self.count = len(self._pages)
+        self.count, self.dtype = len(self._pages), self._pages[0].dtype
 
     def read(self, key: str, index: int, targets: FrameTargets = NO_TARGETS) -> NDArray[Any] | None:
         """See `ThermalStream.read`."""
@@ -183,7 +185,7 @@ class NumpyThermalStream(ThermalStream):
     def __init__(self, path: Path, orientation: Orientation | None = None) -> None:
         super().__init__(path, orientation)
         self._file = NumpyFile(path)
-        self.count = self._file.count
+        self.count, self.dtype = self._file.count, self._file.dtype
 
     def read(self, key: str, index: int, targets: FrameTargets = NO_TARGETS) -> NDArray[Any] | None:
         """See `ThermalStream.read`."""

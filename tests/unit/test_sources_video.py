@@ -148,8 +148,8 @@ def test_numpy_archives(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (STACK.astype(np.float32), r"expected uint16 \[frames, height, width\], found float32 \[3, 32, 48\]"),
-        (STACK[0], r"found uint16 \[32, 48\]"),
+        ((STACK >> 8).astype(np.uint8), r"expected numbers of 16 bits or more.*found uint8 \[3, 32, 48\]"),
+        (STACK[0, 0], r"found uint16 \[48\]"),
         (STACK[:0], r"found uint16 \[0, 32, 48\]"),
         (np.array([{"a": 1}]), "cannot be read as a NumPy file"),
     ],
@@ -159,6 +159,34 @@ def test_numpy_files_of_another_kind(tmp_path: Path, array: NDArray[Any], messag
     np.save(tmp_path / "thermal.npy", array)
     with pytest.raises(SourceError, match=message):
         open_source(f"video:{video}?thermal=thermal.npy")
+
+
+@pytest.mark.parametrize("name", ["thermal.npy", "thermal.npz"])
+def test_one_frame_and_temperatures_are_read_like_a_stack_of_counts(tmp_path: Path, name: str) -> None:
+    video = write_rgb_video(tmp_path / "rgb.avi", 1)
+    save = np.save if name.endswith("y") else np.savez_compressed
+    for array in (STACK[0], STACK[0].astype(np.float32) / 100, np.asfortranarray(STACK[0])):
+        save(tmp_path / name, array)
+        unit = "kelvin" if array.dtype.kind == "f" else "centikelvin"
+        with open_source(f"video:{video}?thermal={name}&unit={unit}") as source:
+            (pair,) = list(source)
+        assert pair.thermal is not None
+        np.testing.assert_array_equal(pair.thermal.image, STACK[0])
+    np.savez(tmp_path / "thermal.npz", np.asfortranarray(STACK))
+    with open_source(f"video:{video}?thermal=thermal.npz&partial=allow") as source:
+        assert [pair.thermal is not None and pair.thermal.image.sum() for pair in source] == [
+            frame.sum() for frame in STACK
+        ]
+
+
+def test_floating_point_without_a_unit_says_what_to_write(tmp_path: Path) -> None:
+    video = write_rgb_video(tmp_path / "rgb.avi", 3)
+    np.save(tmp_path / "thermal.npy", STACK.astype(np.float32) / 100)
+    with (
+        open_source(f"video:{video}?thermal=thermal.npy") as source,
+        pytest.raises(FrameError, match="unit 'kelvin' or 'celsius'"),
+    ):
+        next(source)
 
 
 def test_truncated_stacks(tmp_path: Path) -> None:

@@ -77,6 +77,10 @@ class StackDevice:
                 raise
             except SourceError as error:
                 raise CameraError(address.text, str(error)) from None
+        dtype = self._stream.dtype if self._stream else None
+        if dtype is not None and dtype.kind == "f" and not _is_absolute(address):
+            self.close()
+            raise ConfigError(f"{address.text}: floating-point frames need ?unit=kelvin or ?unit=celsius")
         alone = self._stream is None or self._stream.count == 1
         self._still = alone if address.sequence is None else not address.sequence
 
@@ -90,12 +94,10 @@ class StackDevice:
             counts = None if index else self._reader.read(key, self._path)
         if counts is None:
             return None
-        unit = self._address.unit
-        if counts.dtype.kind == "f" and (unit == AUTO or not heat_unit(unit, self._address.text).absolute):
-            raise ConfigError(
-                f"{self._address.text}: floating-point frames need ?unit=kelvin or ?unit=celsius"
-            )
-        image, facts = guard_range(counts, unit)
+        try:
+            image, facts = guard_range(counts, self._address.unit)
+        except ConfigError as error:
+            raise FrameError(key, str(error), self._path) from None
         turn = self._reader.turn if self._stream is None else self._stream.turn
         return Grab(image, index * self._period_ns, facts, turn, self._still)
 
@@ -225,6 +227,10 @@ class CptvDevice:
             self._frames = iter(())
             self._file.close()
             self._file = None
+
+
+def _is_absolute(address: CameraAddress) -> bool:
+    return address.unit != AUTO and heat_unit(address.unit, address.text).absolute
 
 
 def _ffc_state(uptime_ms: float | None, last_ffc_ms: float | None) -> FfcState:
