@@ -37,10 +37,13 @@ class FlirFile:
     Attributes:
         records: the bytes of each record, by type.
         camera: the model that the camera info names, or "".
+        usual: whether its directory is laid out as flyr expects it. Given another, flyr may go through
+            hundreds of millions of entries that are not there.
     """
 
     records: Mapping[int, bytes]
     camera: str = ""
+    usual: bool = False
 
     @property
     def raw_size_wh(self) -> tuple[int, int] | None:
@@ -157,7 +160,7 @@ def _parsed(whole: bytes) -> FlirFile:
         if kind and at < len(whole):
             records.setdefault(kind, whole[at : at + length])
     model = records.get(_CAMERA, b"")[_MODEL_AT : _MODEL_AT + _MODEL_BYTES].partition(b"\0")[0]
-    return FlirFile(records, model.decode("ascii", "replace").strip())
+    return FlirFile(records, model.decode("ascii", "replace").strip(), order == ">")
 
 
 def _order(record: bytes) -> str:

@@ -180,12 +180,14 @@ def _flir_frames(
     camera = found.camera.strip("* ") or facts.camera or "a camera that does not say its name"
     if found.raw_size_wh is not None:
         check_size(key, found.raw_size_wh, path)
+    why = "flyr: not asked, for its directory is laid out in another way"
     with np.errstate(all="ignore"):
         try:
-            read = flyr.unpack(io.BytesIO(data))
-            optical = read.optical
-            visible = None if optical is None else np.ascontiguousarray(optical[:, :, :3], np.uint8)
-            return read.kelvin, visible, read.pip_info, ()
+            if found.usual:
+                read = flyr.unpack(io.BytesIO(data))
+                optical = read.optical
+                visible = None if optical is None else np.ascontiguousarray(optical[:, :, :3], np.uint8)
+                return read.kelvin, visible, read.pip_info, ()
         except Exception as error:  # flyr raises whatever its parsing meets
             why = f"flyr: {type(error).__name__}: {str(error)[:120]}"
         try:
