@@ -22,7 +22,7 @@ import cv2
 import edge_sdk
 from edge_sdk.clock import MonotonicClock
 from edge_sdk.errors import EdgeSdkError
-from edge_sdk.live.guard import parse_address
+from edge_sdk.live.guard import page_token, parse_address
 from edge_sdk.live.session import LiveOptions, LiveSession
 from edge_sdk.recording import RecordingPlan
 from edge_sdk.scheduler import Pace
@@ -43,7 +43,8 @@ def main() -> None:
         "--registration", help="how heat lies on colour: a JSON file, same-view, centred or bundle"
     )
     parser.add_argument("--serve", default="127.0.0.1:8080", help="HOST:PORT of the page")
-    parser.add_argument("--token", help="what viewers must know; made where other machines can connect")
+    parser.add_argument("--token", help="what viewers must know; others on this machine see it: use a file")
+    parser.add_argument("--token-file", type=Path, help="holds the token; made if missing. Or EDGE_SDK_TOKEN")
     parser.add_argument("--sla", help="an SLA file: lamps on the page")
     parser.add_argument("--recordings", type=Path, default=Path("recordings"), help="for the record button")
     parser.add_argument("--window", action="store_true", help="a window instead of the page")
@@ -71,9 +72,11 @@ def watch(options: argparse.Namespace) -> None:
         pace_hz = CLIP_HZ
     live_options = LiveOptions()
     if not (options.window or options.out):
+        token = page_token(options.token, options.token_file)
         live_options = LiveOptions(
             serve=parse_address(options.serve),
-            token=options.token,
+            token=token.value if token else None,
+            token_file=options.token_file,
             sla=sla,
             record_on_demand=RecordingPlan(options.recordings, when_behind="drop"),
             registration_file=Path("registration.json"),

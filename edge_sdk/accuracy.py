@@ -66,6 +66,11 @@ class Scored:
 def match(found: Sequence[Found], truth: Sequence[Truth], class_id: int, iou_min: float = 0.5) -> Scored:
     """Matches detections to objects, the surest detection first, one object a detection.
 
+    As COCO does it: a detection takes the free object that it overlaps most; where no object that counts is
+    free, it may take a free ignored one, and is then left out. An ignored object absorbs one detection.
+
+    Source: pycocotools, `COCOeval.evaluateImg`; held to it by a test.
+
     Arguments:
         found, truth: one entry a frame.
         class_id: index of the class.
@@ -80,19 +85,26 @@ def match(found: Sequence[Found], truth: Sequence[Truth], class_id: int, iou_min
         objects += int((~ignored).sum())
         picked = detections.class_ids == class_id
         overlap = box_iou(detections.xyxy[picked], there.xyxy[mine])
-        free = ~ignored
+        free = np.ones(len(ignored), bool)
         sureness = detections.scores[picked]
         for place in np.argsort(-sureness, kind="stable"):
-            fitting = np.where(free, overlap[place], 0.0)
-            best = int(fitting.argmax()) if len(fitting) else -1
-            hit = best >= 0 and bool(fitting[best] >= iou_min)
-            if hit:
-                free[best] = False
-            elif bool((overlap[place][ignored] >= iou_min).any()):
-                continue
+            taken = _best_free(overlap[place], free & ~ignored, iou_min)
+            hit = taken is not None
+            if not hit:
+                taken = _best_free(overlap[place], free & ignored, iou_min)
+            if taken is not None:
+                free[taken] = False
+                if not hit:
+                    continue
             scores.append(float(sureness[place]))
             right.append(hit)
     return Scored(np.array(scores, np.float32), np.array(right, bool), objects)
+
+
+def _best_free(overlap: NDArray[np.float32], free: NDArray[np.bool_], iou_min: float) -> int | None:
+    fitting = np.where(free, overlap, 0.0)
+    best = int(fitting.argmax()) if len(fitting) else -1
+    return best if best >= 0 and fitting[best] >= iou_min else None
 
 
 def average_precision(scored: Scored) -> float | None:

@@ -8,9 +8,10 @@
       StateError(RuntimeError)       used before open or after close
       DeviceError(RuntimeError)
         DeviceNotFoundError            nothing that can run the request; lists what was tried
-          OpenCvMissingError             OpenCV is not installed
+          OpenCvMissingError             OpenCV is not installed, or does not load
         CudaError                      a call to the NVIDIA driver failed
         PoolExhaustedError             a buffer was asked for that is already lent out
+        SaveError                      a file of results cannot be written
       SourceError(RuntimeError)      frames cannot be read
         FrameError                     one frame is bad; the next may be good
           FrameTooLargeError             a file states a larger picture than is read
@@ -25,6 +26,7 @@
         PlanRejectedError              a plan answers otherwise than the graph it was built from
         ProviderFallbackError          a slower provider loaded than the one asked for
         InferenceError                 a graph failed while running
+        OutputError                    a graph's outputs do not mean what its manifest says
       MeterError(RuntimeError)       power cannot be read, or a window of it says nothing
         MeterNotFoundError             no power sensor; lists what was tried
       RecordError(ValueError)        a run record cannot be read or judged
@@ -38,6 +40,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+
+from edge_sdk.requirements import hint_for
 
 __all__ = [
     "CameraError",
@@ -58,11 +62,13 @@ __all__ = [
     "MeterError",
     "MeterNotFoundError",
     "OpenCvMissingError",
+    "OutputError",
     "PlanMismatchError",
     "PlanRejectedError",
     "PoolExhaustedError",
     "ProviderFallbackError",
     "RecordError",
+    "SaveError",
     "SensorsUnusableError",
     "ShapeError",
     "SlaFileError",
@@ -152,19 +158,45 @@ class DeviceNotFoundError(DeviceError):
 
 
 class OpenCvMissingError(DeviceNotFoundError):
-    """OpenCV is not installed, or not seen by this Python.
+    """OpenCV is not installed, not seen by this Python, or does not load.
 
     Attributes:
-        ADVICE: what to do.
+        problem: what `import cv2` said.
     """
 
-    ADVICE = (
-        "OpenCV comes with the extras cpu and gpu: pip install edge-sdk[cpu]. On a Jetson use its own, which "
-        "has GStreamer: apt-get install libopencv-python, and an environment with --system-site-packages."
-    )
-
     def __init__(self, problem: str) -> None:
-        super().__init__("OpenCV", [("import cv2", problem)], self.ADVICE)
+        self.problem = problem
+        super().__init__("OpenCV", [("import cv2", problem)], self.advice_for(problem))
+
+    @staticmethod
+    def advice_for(problem: str) -> str:
+        """Returns what to do about what `import cv2` said."""
+        if ".so" in problem:
+            return (
+                "The wheel of opencv-python needs libraries for windows, which a machine without a screen "
+                "may lack. Take the same module without windows: `pip uninstall opencv-python`, then "
+                f"`pip install '{_HEADLESS}'`. Or bring them: `sudo apt-get install libgl1 libglib2.0-0`"
+            )
+        if "numpy" in problem.lower() or "multiarray" in problem:
+            return (
+                "This OpenCV and this NumPy do not fit. JetPack 6 builds its OpenCV for NumPy 1: "
+                "`pip install 'numpy<2'`"
+            )
+        return (
+            f"`{hint_for('opencv-python')}`. On a Jetson use its own, which has GStreamer: "
+            "`sudo apt-get install libopencv-python`, and an environment with `--system-site-packages`"
+        )
+
+    @classmethod
+    def behind(cls, error: ImportError) -> OpenCvMissingError | None:
+        """Returns the error to show for an import that failed, if OpenCV is what failed."""
+        if isinstance(error, ModuleNotFoundError) and error.name != "cv2":
+            return None
+        try:
+            import cv2  # noqa: F401
+        except ImportError:
+            return cls(str(error))
+        return None
 
 
 class CudaError(DeviceError):
@@ -182,6 +214,20 @@ class CudaError(DeviceError):
 
 class PoolExhaustedError(DeviceError):
     """A buffer was asked for while every one of its kind is lent out."""
+
+
+class SaveError(DeviceError):
+    """A file of results cannot be written. What stood there before still does.
+
+    Attributes:
+        path: the file.
+        problem: what the system said, "No space left on device" for a full disk.
+    """
+
+    def __init__(self, path: Path | str, error: OSError, after: str = "") -> None:
+        self.path, self.problem = Path(path), error.strerror or str(error)
+        cannot = f"cannot be written {after}".rstrip()
+        super().__init__(f"{path}: {cannot} ({self.problem})")
 
 
 class SourceError(EdgeSdkError, RuntimeError):
@@ -362,6 +408,20 @@ class InferenceError(EngineError):
         super().__init__(f"graph {graph!r} failed on {provider}: {problem}")
 
 
+class OutputError(EngineError):
+    """A graph's outputs cannot mean what the manifest's `decode` says: boxes and scores would be wrong.
+
+    Attributes:
+        graph: name of the graph.
+        what: "scores", "boxes" or "labels".
+        expected, found: what was wanted and what came, as text.
+    """
+
+    def __init__(self, graph: str, what: str, expected: str, found: str, fix: str = "") -> None:
+        self.graph, self.what, self.expected, self.found = graph, what, expected, found
+        super().__init__(_with_fix(f"graph {graph!r}, {what}: expected {expected}, found {found}", fix))
+
+
 class MeterError(EdgeSdkError, RuntimeError):
     """Power cannot be read, or a window of it cannot be turned into an energy."""
 
@@ -386,6 +446,9 @@ class RecordError(EdgeSdkError, ValueError):
 
 class SlaViolationError(EdgeSdkError):
     """A run was sound and missed its budget."""
+
+
+_HEADLESS = hint_for("opencv-python").split("'")[1].replace("python", "python-headless")
 
 
 def _with_fix(problem: str, fix: str) -> str:

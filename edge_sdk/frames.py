@@ -248,6 +248,7 @@ class FramePair:
     still: bool | None = None
 
     def __post_init__(self) -> None:
+        key = _key(self.key)
         _check_frames(self.rgb, self.thermal)
         registration = self.registration
         if registration is not None and not isinstance(registration, Registration):
@@ -260,7 +261,7 @@ class FramePair:
             notes = _with(notes, note)
         put(
             self,
-            key=_key(self.key),
+            key=key,
             skew_ms=None if self.skew_ms is None else number(self.skew_ms, "FramePair skew_ms"),
             read_ns=whole(self.read_ns, "FramePair read_ns", least=0),
             notes=notes,

@@ -164,7 +164,7 @@ def enter(values: NDArray[Any], unit: HeatUnit) -> Counts:
         return Counts(counts, False, "", _isolated(counts, (0, _FULL_SCALE)))
     image = _centikelvin(values, unit)
     cold = _where_cold(image)
-    problem, dead = _judge(image, cold, unit)
+    problem, dead = _judge(image, cold, unit, values)
     if problem:
         counts = _relative(values)
         return Counts(counts, False, problem, _isolated(counts, (0, _FULL_SCALE)))
@@ -199,6 +199,8 @@ def _finite(digits: str) -> float:
 
 
 def _check(values: NDArray[Any], unit: HeatUnit) -> None:
+    if values.dtype == np.uint16 and values.ndim == 2:
+        return
     expected = "uint16 [height, width] raw counts"
     found = f"{values.dtype} {list(values.shape)}"
     if values.ndim == 3 and values.shape[2] in (3, 4) and values.dtype == np.uint8:
@@ -224,7 +226,7 @@ def _check(values: NDArray[Any], unit: HeatUnit) -> None:
         raise ShapeError(
             "thermal frame", expected, found, "Say what the numbers are: unit 'kelvin' or 'celsius'."
         )
-    if values.dtype != np.uint16 and values.size and (values.min() < 0 or values.max() > _FULL_SCALE):
+    if values.size and (values.min() < 0 or values.max() > _FULL_SCALE):
         raise ShapeError(
             "thermal frame",
             f"{expected}, 0 to {_FULL_SCALE}",
@@ -275,14 +277,15 @@ def _where_cold(image: NDArray[np.uint16]) -> NDArray[np.bool_] | None:
 
 
 def _judge(
-    image: NDArray[np.uint16], cold: NDArray[np.bool_] | None, unit: HeatUnit
+    image: NDArray[np.uint16], cold: NDArray[np.bool_] | None, unit: HeatUnit, values: NDArray[Any]
 ) -> tuple[str, NDArray[np.bool_] | None]:
     """Says why centikelvin cannot be believed, or ""; and which pixels are dead."""
     few = _thinned(image)
     median = float(np.partition(few, few.size // 2, axis=None)[few.size // 2])
     low, high = (limit * 100 for limit in PLAUSIBLE_K)
     if not low <= median <= high:
-        return f"median of {median / 100 - _ZERO_C_K:.1f} C is no scene's: values are not {unit}", None
+        hint = _likelier(float(np.median(_thinned(values))))
+        return f"median of {median / 100 - _ZERO_C_K:.1f} C is no scene's: values are not {unit}{hint}", None
     if int(image.max()) < _FULL_SCALE:
         return "", cold
     full = image == _FULL_SCALE
@@ -291,6 +294,18 @@ def _judge(
     if beyond:
         return f"{beyond} pixels at full scale (382 C or more)", None
     return "", alone if cold is None or alone is None else cold | alone
+
+
+def _likelier(middle: float) -> str:
+    """Names the units of the table in which a frame's median would be a scene's."""
+    low, high = PLAUSIBLE_K
+    likely = [
+        unit.name
+        for unit in _TABLE.values()
+        if unit.kelvin_per_count is not None
+        and low <= middle * unit.kelvin_per_count + unit.kelvin_at_zero <= high
+    ]
+    return f" ({' or '.join(likely)} would fit)" if likely else ""
 
 
 def _isolated(image: NDArray[np.uint16], ends: tuple[int, ...]) -> NDArray[np.bool_] | None:
@@ -319,8 +334,8 @@ def _isolated(image: NDArray[np.uint16], ends: tuple[int, ...]) -> NDArray[np.bo
     return dead
 
 
-def _thinned(image: NDArray[np.uint16]) -> NDArray[np.uint16]:
-    step = max(1, min(image.shape[1] // 80, image.shape[0] // 64))
+def _thinned(image: NDArray[Any]) -> NDArray[Any]:
+    step = max(1, min(image.shape[1] // 40, image.shape[0] // 32))
     return image[::step, ::step]
 
 

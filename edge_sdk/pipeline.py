@@ -45,6 +45,9 @@ from edge_sdk.stages import Stages, Work
 
 __all__ = ["Detector", "load"]
 
+SCORES_ARE_RANKS = "scores only rank here: they were calibrated on radiometric frames, these are counts"
+"""Note on results of calibrated graphs that read a thermal frame in counts."""
+
 _AUDIT_IOU = 0.5
 
 
@@ -370,6 +373,9 @@ class Detector(ClosedByWith):
     ) -> FrameResult:
         pair = work.pair
         detections = self._stages.read(work, candidates)
+        in_counts = pair.thermal is not None and pair.thermal.unit is ThermalUnit.COUNTS
+        if thermal_consulted and in_counts and self._manifest.decode.score_calibration:
+            work.notes.append(SCORES_ARE_RANKS)
         if pair.read_ns:
             work.stage_ns["source"] = pair.read_ns
         result = FrameResult(

@@ -12,14 +12,28 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_sdk.errors import ConfigError, ShapeError
+from edge_sdk.errors import ConfigError, OutputError, ShapeError
 
-__all__ = ["Candidates", "DecodeSpec", "decode", "decode_grid", "suppress"]
+__all__ = [
+    "Candidates",
+    "DecodeSpec",
+    "decode",
+    "decode_grid",
+    "refuse_impossible",
+    "suppress",
+]
 
 DECODE_KINDS = ("grid", "yolo", "boxes")
 BOX_ENCODINGS = ("linear", "exp")
 
 _ANY_SCORE = -1.0
+
+_ROUNDING = 1e-3
+_LARGEST_SHARE = 2.0
+"""Boxes that all lie within so many pixels are no pixels."""
+
+_LIKELIEST_LOGIT = 20.0
+"""Larger scores are no logits of a trained detector."""
 
 _MAX_EXPONENT = 10.0
 """e^10 strides are wider than any input; more would overflow."""
@@ -36,7 +50,7 @@ class DecodeSpec:
             "yolo": one output meaning "predictions", [1, 4 + classes, n] or [1, n, 4 + classes]:
             centre x, centre y, width, height in input pixels, then probabilities.
             "boxes": outputs meaning "boxes" [1, n, 4] (xyxy in input pixels), "scores" [1, n]
-            (probabilities) and "labels" [1, n].
+            (probabilities) and "labels" [1, n]; labels beyond the named classes are left out.
         stride: grid only: input pixels per cell.
         box_encoding: grid only: "linear" (negative distances become 0) or "exp".
         score_min: detections below this probability are dropped.
@@ -97,6 +111,7 @@ def decode(
 
     Raises:
         ShapeError: an output is missing or has the wrong shape.
+        OutputError: the values cannot mean what `spec` says; see `refuse_impossible`.
     """
     if spec.kind == "grid":
         calibration = spec.score_calibration.get(graph, {})
@@ -109,16 +124,54 @@ def decode(
             calibration=[calibration.get(name, (1.0, 0.0)) for name in class_names],
         )
     elif spec.kind == "yolo":
-        found = _decode_yolo(_output(outputs, "predictions"), len(class_names), spec.score_min)
+        found = _decode_yolo(graph, _output(outputs, "predictions"), len(class_names), spec.score_min)
     else:
         found = _decode_boxes(
+            graph,
             _output(outputs, "boxes"),
             _output(outputs, "scores"),
             _output(outputs, "labels"),
             len(class_names),
             spec.score_min,
         )
+    refuse_impossible(graph, found)
     return suppress(found, spec.nms_iou, spec.max_detections)
+
+
+def refuse_impossible(graph: str, found: Candidates) -> None:
+    """Refuses detections that no detector can mean, whatever layout they were read by.
+
+    Arguments:
+        graph: the graph's name, for the message.
+        found: before suppression.
+
+    Raises:
+        OutputError: a score is no probability, or a box is infinite, inside out, or in shares of the picture.
+    """
+    if not len(found.scores):
+        return
+    highest = float(found.scores.max())
+    if not highest <= 1.0 + _ROUNDING:
+        raise OutputError(graph, "scores", "probabilities of 0 to 1", f"{highest:.4g}", _score_cause(highest))
+    if not np.isfinite(found.xyxy).all():
+        raise OutputError(graph, "boxes", "finite pixels", "an infinite one or one that is no number")
+    if (found.xyxy[:, 2:] < found.xyxy[:, :2]).any():
+        worst = found.xyxy[(found.xyxy[:, 2:] < found.xyxy[:, :2]).any(axis=1)][0]
+        raise OutputError(
+            graph, "boxes", "left, top, right, bottom in that order", f"{np.round(worst, 2).tolist()}",
+            "Centre and size, or y before x, must be turned into corners inside the model.",
+        )  # fmt: skip
+    if float(np.abs(found.xyxy).max()) <= _LARGEST_SHARE and bool(found.xyxy.any()):
+        raise OutputError(
+            graph, "boxes", "pixels of the input", f"none beyond {float(found.xyxy.max()):.3g} px",
+            "They look like shares of the picture: multiply by its width and height inside the model.",
+        )  # fmt: skip
+
+
+def _score_cause(highest: float) -> str:
+    if highest <= 100.0 + _ROUNDING and highest > _LIKELIEST_LOGIT:
+        return "They look like per cent: divide by 100 inside the model."
+    return 'They look like logits: end the model with a sigmoid, or use decode kind "grid" where it fits.'
 
 
 def decode_grid(
@@ -182,6 +235,9 @@ def _score_terms(
 def suppress(found: Candidates, nms_iou: float, max_detections: int) -> Candidates:
     """Drops the weaker of two boxes of one class that overlap by more than `nms_iou`.
 
+    Only the best ten times `max_detections` are looked at: where so many boxes of one object crowd the list
+    that another object's best box comes after them, that object is lost.
+
     Returns: at most `max_detections`, best score first; ties keep their order.
     """
     if len(found.scores) < 2:
@@ -200,22 +256,38 @@ def suppress(found: Candidates, nms_iou: float, max_detections: int) -> Candidat
     return Candidates(found.xyxy.take(keep, axis=0), found.scores.take(keep), found.class_ids.take(keep))
 
 
-def _decode_yolo(predictions: NDArray[np.generic], classes: int, score_min: float) -> Candidates:
-    if predictions.ndim != 3 or predictions.shape[0] != 1 or 4 + classes not in predictions.shape[1:]:
+def _decode_yolo(graph: str, predictions: NDArray[np.generic], classes: int, score_min: float) -> Candidates:
+    wanted = 4 + classes
+    if predictions.ndim != 3 or predictions.shape[0] != 1 or wanted not in predictions.shape[1:]:
+        fix = ""
+        if predictions.ndim == 3 and wanted + 1 in predictions.shape[1:]:
+            fix = "One more column is YOLOv5's objectness: multiply it into the scores inside the model."
         raise ShapeError(
-            "predictions", f"[1, {4 + classes}, n] or [1, n, {4 + classes}]", f"{list(predictions.shape)}"
+            "predictions", f"[1, {wanted}, n] or [1, n, {wanted}]", f"{list(predictions.shape)}", fix
+        )
+    if predictions.shape[1] == predictions.shape[2]:
+        raise ShapeError(
+            "predictions",
+            f"rows or columns of {wanted}, not both",
+            f"{list(predictions.shape)}",
+            "Which of the two holds a detection cannot be told: pad the model's output to another count.",
         )
     rows = predictions[0].astype(np.float32)
     if rows.shape[1] != 4 + classes:
         rows = rows.T
     best = rows[:, 4:].max(axis=1)
     rows, best = rows[best >= score_min], best[best >= score_min]
+    if (rows[:, 2:4] < 0.0).any():
+        raise OutputError(
+            graph, "boxes", "a width and a height of 0 or more", f"{float(rows[:, 2:4].min()):.4g} px"
+        )
     half = rows[:, 2:4] / 2
     corners = np.concatenate([rows[:, :2] - half, rows[:, :2] + half], axis=1)
     return Candidates(corners, best, rows[:, 4:].argmax(axis=1).astype(np.int64))
 
 
 def _decode_boxes(
+    graph: str,
     boxes: NDArray[np.generic],
     scores: NDArray[np.generic],
     labels: NDArray[np.generic],
@@ -229,8 +301,13 @@ def _decode_boxes(
             "boxes [1, n, 4], scores [1, n], labels [1, n]",
             f"{list(boxes.shape)}, {list(scores.shape)}, {list(labels.shape)}",
         )
+    keep = scores[0].astype(np.float32) >= score_min
+    named = labels[0][keep]
+    if not (named == np.rint(named)).all() or (named.size and named.min() < 0):
+        odd = named[(named != np.rint(named)) | (named < 0)]
+        raise OutputError(graph, "labels", "whole numbers of 0 or more", f"{float(odd[0]):.6g}")
     class_ids = labels[0].astype(np.int64)
-    keep = (scores[0].astype(np.float32) >= score_min) & (class_ids >= 0) & (class_ids < classes)
+    keep &= class_ids < classes
     return Candidates(boxes[0][keep].astype(np.float32), scores[0][keep].astype(np.float32), class_ids[keep])
 
 

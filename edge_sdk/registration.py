@@ -305,7 +305,11 @@ def unregistered(
     ways[0] += f"{'same-view' if alike else 'centred'}, then Pick points)"
     if alike:
         ways.append("'same-view' where both cameras see the same view")
-    if bundle is not None:
+    fits = bundle is not None and not (
+        _changed_aspect(bundle.rgb_size_wh, rgb_size_wh)
+        or _changed_aspect(bundle.thermal_size_wh, thermal_size_wh)
+    )
+    if fits:
         ways.append("'bundle' where your cameras are mounted as those that the engine was made with")
     return ConfigError(
         f"pair {key!r}: no registration of thermal {_size(thermal_size_wh)} to RGB {_size(rgb_size_wh)} "

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from edge_sdk.clock import Clock, MonotonicClock
+from edge_sdk.ending import Ending
 from edge_sdk.errors import ConfigError, SourceError
 from edge_sdk.frames import FramePair
 from edge_sdk.measurements import FrameResult, Route
@@ -123,6 +124,7 @@ def replay(
     loop: int = 1,
     on_result: Callable[[FramePair, FrameResult], None] | None = None,
     clock: Clock | None = None,
+    ending: Ending | None = None,
 ) -> Replay:
     """Answers the pairs of a recording again and compares each answer with the recorded one.
 
@@ -139,6 +141,7 @@ def replay(
         loop: number of passes, for a load test.
         on_result: called with each pair and its result, outside all timing.
         clock: that of the run; the machine's by default.
+        ending: with one, a signal or an error ends the replay, with what was compared until then.
 
     Raises:
         ConfigError, SourceError, EngineError: the recording or the engine cannot be used.
@@ -163,6 +166,7 @@ def replay(
                 on_result=on_result,
                 observers=(judge,),
                 pace=arrivals if pace == "recorded" else None,
+                ending=ending,
             )
             if not judge.pairs:
                 raise SourceError(f"{path}: no whole pair in it. {source.problem}")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from edge_sdk.devices import PlanOptions
+from edge_sdk.ending import Ending
 from edge_sdk.errors import SourceError
 from edge_sdk.frames import FramePair
 from edge_sdk.measurements import FrameResult
@@ -20,8 +17,8 @@ from edge_sdk.report.record import NO_POWER, RunRecord, SlaFacts
 from edge_sdk.report.verdict import Verdicts, judge
 from edge_sdk.runs import RunPlan, record_run
 from edge_sdk.sla import RunPlan as SlaRunPlan
-from edge_sdk.sla import Sla, load_sla
-from edge_sdk.sources import Source, open_source
+from edge_sdk.sla import Sla, load_sla, located_engine, located_source
+from edge_sdk.sources import open_source
 from edge_sdk.sources.registration import RegistrationArgument
 
 __all__ = ["SlaCheck", "check_sla"]
@@ -55,10 +52,12 @@ def check_sla(
     on_result: Callable[[FramePair, FrameResult], None] | None = None,
     power: RunPower | str = NO_POWER,
     plan_options: PlanOptions | None = None,
+    ending: Ending | None = None,
 ) -> SlaCheck:
     """Makes the run an SLA asks for, and judges it.
 
     Bad pairs are counted as dropped; a source that fails in mid-run is recorded as such, not raised.
+    Paths in the SLA are relative to its file.
 
     Arguments:
         sla: an SLA, or the path of its file; names engine, source, device and plan.
@@ -70,98 +69,54 @@ def check_sla(
         power: what `edge_sdk.devices.power_of_run` opens, to follow the run with a power meter. Without it
             no power is read, and clauses on energy and power are INVALID.
         plan_options: how TensorRT's plans are found and run.
+        ending: with one, a signal or any error ends the run early; it is then judged for what it is.
 
     Raises:
         SlaFileError: the file is wrong.
         ConfigError, EngineError, DeviceError, SourceError: the run could not be made.
     """
     sla = sla if isinstance(sla, Sla) else load_sla(sla)
-    asked = device or sla.device
-    with open_source(sla.source, on_bad="skip") as once:
-        passes = _passes(sla.run, once.length) if sla.source.startswith(_REPEATABLE) else 1
+    asked, own = device or sla.device, ending or Ending()
+    uri, engine = located_source(sla), located_engine(sla)
+    with open_source(uri, on_bad="skip") as once:
+        passes = _passes(sla.run, once.length) if uri.startswith(_REPEATABLE) else 1
     plan = RunPlan(
         frames=sla.run.frames,
         duration_s=sla.run.duration_s,
         pace_hz=sla.run.pace_hz,
         on_bad="skip",
         seed=sla.run.seed,
+        warm_up=sla.run.warm_up,
     )
     with (
-        open_source(sla.source, registration=registration, on_bad="skip", loop=passes) as source,
+        open_source(uri, registration=registration, on_bad="skip", loop=passes) as source,
         load(
-            sla.engine,
+            engine,
             device=asked,
             threads=threads,
             allow_fallback=allow_fallback,
             plan_options=plan_options,
         ) as detector,
     ):
-        failing = _UntilItFails(source)
         record = record_run(
             detector,
-            failing,
+            source,
             plan,
             asked_engine=sla.engine,
             asked_device=asked,
             sla=SlaFacts(sla.name, sla.sha256),
             on_result=on_result,
             power=power,
+            ending=own,
         )
     if not len(record.frames):
-        why = failing.failure or (record.dropped[0].why if record.dropped else "it is empty")
-        raise SourceError(f"{sla.source}: not one pair gave a result: {why}")
-    if failing.failure:
-        record = replace(record, unsound=(*record.unsound, f"the source failed: {failing.failure}"))
+        why = record.dropped[0].why if record.dropped else "it is empty"
+        raise SourceError(f"{uri}: not one pair gave a result: {why}")
+    if isinstance(own.error, SourceError):
+        record = replace(record, unsound=(*record.unsound, f"the source failed: {own.error}"))
+    elif own.error is not None and ending is None:
+        raise own.error
     return SlaCheck(record, judge(record, sla))
-
-
-class _UntilItFails:
-    """A source that ends where another one fails, so that what was measured until then is kept."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self.failure = ""
-
-    @property
-    def uri(self) -> str:
-        return self._source.uri
-
-    @property
-    def length(self) -> int | None:
-        return self._source.length
-
-    @property
-    def skipped(self) -> Any:
-        return self._source.skipped
-
-    @property
-    def skipped_count(self) -> int:
-        return self._source.skipped_count
-
-    def __iter__(self) -> Iterator[FramePair]:
-        return self
-
-    def __next__(self) -> FramePair:
-        try:
-            return next(self._source)
-        except SourceError as error:
-            self.failure = str(error)
-            raise StopIteration from None
-
-    def read_into(
-        self, rgb: NDArray[np.uint8] | None = None, thermal: NDArray[np.uint16] | None = None
-    ) -> FramePair | None:
-        try:
-            return self._source.read_into(rgb, thermal)
-        except SourceError as error:
-            self.failure = str(error)
-            return None
-
-    def describe(self) -> dict[str, Any]:
-        return self._source.describe()
-
-    def close(self) -> None:
-        self._source.close()
 
 
 def _passes(plan: SlaRunPlan, pass_length: int | None) -> int:

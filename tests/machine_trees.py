@@ -332,10 +332,10 @@ files = [
     root / "sys/kernel/debug/bpmp/debug/clk/emc/mrq_rate_locked",
 ]
 if sys.argv[1:2] == ["--store"]:
-    pathlib.Path(sys.argv[2]).write_text("".join(f"{file}={file.read_text()}" for file in files))
+    pathlib.Path(sys.argv[2]).write_text("".join(f"{file}:{file.read_text()}" for file in files))
 elif sys.argv[1:2] == ["--restore"]:
     for line in pathlib.Path(sys.argv[2]).read_text().splitlines():
-        path, _, value = line.partition("=")
+        path, _, value = line.partition(":")
         pathlib.Path(path).write_text(value + "\\n")
 elif sys.argv[1:2] == ["--show"]:
     held = files[-1].read_text().strip()

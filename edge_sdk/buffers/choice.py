@@ -5,10 +5,8 @@ Only an aid: a file that is missing, damaged or of another machine means the def
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,8 +15,9 @@ import platformdirs
 
 from edge_sdk.buffers.cuda import CudaDevice
 from edge_sdk.buffers.kinds import KINDS
-from edge_sdk.errors import ConfigError
+from edge_sdk.errors import ConfigError, SaveError
 from edge_sdk.json_text import json_object
+from edge_sdk.saving import save_json
 
 __all__ = ["PLANS_VARIABLE", "BufferChoice", "Module", "choice_path", "load_choice", "save_choice"]
 
@@ -91,14 +90,9 @@ def save_choice(choice: BufferChoice, root: Path | None = None) -> Path:
     content = {"schema": _SCHEMA, "schema_version": _SCHEMA_VERSION, **asdict(choice)}
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".buffers-")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(json.dumps(content, indent=2) + "\n")
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        save_json(path, content)
+    except SaveError as error:
+        raise ConfigError(f"{path}: the choice of buffers cannot be written: {error.problem}") from error
     except OSError as error:
         raise ConfigError(
             f"{path}: the choice of buffers cannot be written: {error.strerror or error}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import typer
@@ -11,7 +10,8 @@ from rich.table import Table
 
 from edge_sdk.cli import bench_serve
 from edge_sdk.cli.bench_buffers import buffers
-from edge_sdk.cli.run import refuse_unwritable
+from edge_sdk.cli.outputs import put_json, refuse_unwritable, say_where
+from edge_sdk.cli.streams import tables
 
 __all__ = ["app"]
 
@@ -36,7 +36,7 @@ def bench(
     from edge_sdk.bench.core import run_core
 
     refuse_unwritable(json_file)
-    console = Console()
+    console = tables(json_file)
     progress = Console(stderr=True)
     with progress.status("reading the clip") as status:
         clip = load_clip(source)
@@ -47,6 +47,7 @@ def bench(
             repeats=repeats,
             step=lambda name: status.update(f"measuring: {name}"),
         )
+    put_json(json_file, report.to_json())
     table = Table(title="Measured on this machine", show_lines=True)
     table.add_column("figure")
     table.add_column("value", justify="right")
@@ -54,9 +55,7 @@ def bench(
     for name, figure in report.figures.items():
         table.add_row(name, f"{figure:.3f}", report.conditions[name])
     console.print(table)
-    if json_file is not None:
-        json_file.write_text(json.dumps(report.to_json(), indent=2) + "\n", encoding="utf-8")
-        console.print(f"Figures: {json_file}", markup=False, soft_wrap=True)
+    say_where(console, "Figures", json_file)
 
 
 @app.command("meter")
@@ -69,11 +68,12 @@ def meter(
     from edge_sdk.bench.meter import run_meter
 
     refuse_unwritable(json_file)
-    console = Console()
+    console = tables(json_file)
     with Console(stderr=True).status("simulating") as status:
         report = run_meter(
             runs=runs, cost_s=cost_s, step_done=lambda name: status.update(f"measuring: {name}")
         )
+    put_json(json_file, report)
     table = Table(title="Energy of a window: largest error against a simulated INA3221, not a Jetson")
     for heading in ("load", "window s", "uncorrected %", "corrected %", "with chip errors %", "in 2 sigma %"):
         table.add_column(heading, justify="left" if heading == "load" else "right")
@@ -86,8 +86,6 @@ def meter(
         f"Sampling at {report['sampler_hz']:g} Hz took {100 * report['sampler_cpu_share']:.2f} % of a core "
         f"of this machine ({report['sampler_cpu_ms_a_sample']:.3f} ms a sample), read from a tree of files."
     )
-    if json_file is not None:
-        json_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
 @app.command("graphs")
@@ -102,6 +100,7 @@ def bench_graphs(
 
     refuse_unwritable(json_file)
     provider, trials = measure_graphs(engine)
+    put_json(json_file, {"schema": 1, "provider": provider, "graphs": [asdict(trial) for trial in trials]})
     table = Table(
         "graph", "launches", "ordinary", "replayed", "saved (99 % bounds)", "used", "why", title=provider
     )
@@ -113,9 +112,6 @@ def bench_graphs(
         times = ["-" if ms is None else f"{ms:.3f} ms" for ms in (trial.plain_ms, trial.replay_ms)]
         used = "yes" if trial.kept else "no"
         table.add_row(trial.graph, str(trial.launches), *times, saved, used, trial.why)
-    console = Console()
+    console = tables(json_file)
     console.print(table)
-    if json_file is not None:
-        found = {"schema": 1, "provider": provider, "graphs": [asdict(trial) for trial in trials]}
-        json_file.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-        console.print(f"Figures: {json_file}", markup=False, soft_wrap=True)
+    say_where(console, "Figures", json_file)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from edge_sdk.cli.run import refuse_unwritable
+from edge_sdk.cli.outputs import put_json, refuse_unwritable, say_where
+from edge_sdk.cli.streams import tables
 
 if TYPE_CHECKING:
     from edge_sdk.bench.buffers import BuffersReport
@@ -31,10 +31,11 @@ def buffers(
     from edge_sdk.engine import load_bundle
 
     refuse_unwritable(json_file)
-    console = Console()
+    console = tables(json_file)
     bundle = load_bundle(engine)
     with Console(stderr=True).status("measuring"):
         report = run_buffers(bundle, turns=turns)
+    put_json(json_file, report.to_json())
     console.print(_table(report))
     console.print(f"Conditions: {report.conditions}", markup=False)
     for why in dict.fromkeys(report.unmeasured.values()):
@@ -47,9 +48,7 @@ def buffers(
             console.print(f"{tensor}: {report.choice.kinds[tensor]} ({reason})", markup=False)
         if keep:
             console.print(f"Choice: {save_choice(report.choice)}", markup=False, soft_wrap=True)
-    if json_file is not None:
-        json_file.write_text(json.dumps(report.to_json(), indent=2) + "\n", encoding="utf-8")
-        console.print(f"Figures: {json_file}", markup=False, soft_wrap=True)
+    say_where(console, "Figures", json_file)
 
 
 def _table(report: BuffersReport) -> Table:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import typer
 from rich.console import Console
+
+from edge_sdk.cli.outputs import put_json, refuse_unwritable
+from edge_sdk.cli.streams import tables
 
 __all__ = ["serve"]
 
@@ -24,7 +26,8 @@ def serve(
     """Measures the frame rate with viewers and without, turn by turn in one process."""
     from edge_sdk.bench.serve import run_serve
 
-    console = Console()
+    refuse_unwritable(json_file)
+    console = tables(json_file)
     with Console(stderr=True).status("measuring") as status:
         report = run_serve(
             engine,
@@ -36,7 +39,6 @@ def serve(
             threads=threads,
             step=lambda name: status.update(f"measuring: {name}"),
         )
+    put_json(json_file, report.to_json())
     for name, figure in report.figures.items():
         console.print(f"{name}: {figure:.3f}  ({report.conditions[name]})", markup=False, soft_wrap=True)
-    if json_file is not None:
-        json_file.write_text(json.dumps(report.to_json(), indent=2) + "\n", encoding="utf-8")

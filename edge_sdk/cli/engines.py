@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from edge_sdk.cli.engines_build import build_engine
-from edge_sdk.cli.run import refuse_unwritable
+from edge_sdk.cli.outputs import put_json, refuse_unwritable
+from edge_sdk.cli.streams import tables
 from edge_sdk.errors import ConfigError, EdgeSdkError
 
 if TYPE_CHECKING:
@@ -63,8 +63,9 @@ def show_engine(
 
     refuse_unwritable(json_file)
     bundle = load_bundle(name)
+    put_json(json_file, _as_json(bundle))
     manifest = bundle.manifest
-    console = Console()
+    console = tables(json_file)
     console.print(f"[bold]{escape(manifest.name)}[/] {escape(manifest.version)}, {manifest.kind}")
     console.print(manifest.description, markup=False)
     console.print(f"licence {escape(manifest.licence)}, bundle SHA-256 {bundle.sha256}", soft_wrap=True)
@@ -75,7 +76,6 @@ def show_engine(
             console.print(measured.notes, markup=False)
     for key, value in manifest.provenance.items():
         console.print(f"[bold]{key}[/]: {escape(str(value))}")
-    _write_json(json_file, _as_json(bundle))
 
 
 @app.command("verify")
@@ -83,9 +83,10 @@ def verify_engine(
     name: str = typer.Argument(help="Name of a bundle, or its folder."),
     json_file: Path | None = typer.Option(None, "--json", help="Write what was verified here too."),
 ) -> None:
-    """Verifies every file of a bundle, loads every graph in every precision and runs one blank frame."""
+    """Verifies every file of a bundle, runs every graph once in every precision and checks its outputs."""
     from edge_sdk.devices import open_runner
     from edge_sdk.engine.bundle import load_bundle
+    from edge_sdk.engine.output_checks import run_and_check
 
     refuse_unwritable(json_file)
     bundle = load_bundle(name)
@@ -96,7 +97,7 @@ def verify_engine(
         runner, choice = open_runner(bundle, "cpu", precision=precision)
         with runner:
             for graph in runner.graphs:
-                runner.run(graph)
+                run_and_check(runner, bundle.manifest, graph)
                 item = graphs[graph].file_for(precision)
                 stored = precision if precision in graphs[graph].precisions else graphs[graph].precision
                 rows.append(
@@ -111,10 +112,10 @@ def verify_engine(
                     choice.provider,
                 )
                 table.add_row(*map(escape, cells))
-    console = Console()
+    put_json(json_file, {"schema": 1, "bundle": bundle.name, "sha256": bundle.sha256, "graphs": rows})
+    console = tables(json_file)
     console.print(table)
     console.print(f"SHA-256 of the bundle: {bundle.sha256}", soft_wrap=True)
-    _write_json(json_file, {"schema": 1, "bundle": bundle.name, "sha256": bundle.sha256, "graphs": rows})
 
 
 @app.command("new")
@@ -230,8 +231,3 @@ def _as_json(bundle: Bundle) -> dict[str, Any]:
         "accuracy": [asdict(item) for item in manifest.accuracy],
         "provenance": dict(manifest.provenance),
     }
-
-
-def _write_json(path: Path | None, content: Any) -> None:
-    if path is not None:
-        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -14,7 +14,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from edge_sdk.cli.run import refuse_unwritable
+from edge_sdk.cli.outputs import put_text, refuse_unwritable
+from edge_sdk.cli.streams import tables
 
 if TYPE_CHECKING:
     from edge_sdk.devices.plans import Progress as BuildProgress
@@ -44,12 +45,11 @@ def build_engine(
     bundle = load_bundle(name)
     with _bar() as progress:
         loaded, built = build_plans(bundle, options, precision=precision, force=force, progress=progress)
-    console = Console()
+    put_text(json_file, loaded.sidecar.to_json().decode())
+    console = tables(json_file)
     if not built:
         console.print("These plans were there already; --force builds them again.")
     _print(loaded, console)
-    if json_file is not None:
-        json_file.write_text(loaded.sidecar.to_json().decode(), encoding="utf-8")
 
 
 @contextmanager

@@ -6,20 +6,21 @@ machine could not be prepared or put back.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from pwd import getpwuid, struct_passwd
 from types import FrameType, TracebackType
 
 import typer
 from rich.console import Console
 
-from edge_sdk.cli.doctor import finding_table
-from edge_sdk.cli.run import refuse_unwritable
+from edge_sdk.cli.doctor import print_findings
+from edge_sdk.cli.outputs import put_json, refuse_unwritable
+from edge_sdk.cli.streams import tables
 from edge_sdk.errors import ConfigError
 
 __all__ = ["app"]
@@ -28,7 +29,9 @@ app = typer.Typer(no_args_is_help=True)
 
 _ROOT = typer.Option(Path("/"), help="Read the file tree of another machine; its tools are not asked then.")
 _TOOLS = typer.Option(None, help="Folder with this machine's nvpmodel and jetson_clocks, if not on PATH.")
-_STATE = typer.Option(None, help="Where to note what must be put back; default: /var/lib/edge-sdk.")
+_STATE = typer.Option(
+    None, help="Where to note what must be put back; a folder of root's; default: /var/lib/edge-sdk-machine."
+)
 
 
 @app.command()
@@ -50,16 +53,17 @@ def show(
     findings = tuple(state_findings(snapshot, find_leftover(root)))
     own = root.resolve() == Path("/")
     title = "State of this machine" if own else f"State read from the tree {root}, not from this machine"
-    Console().print(finding_table(findings, title))
-    if json_file is not None:
-        document = {
+    put_json(
+        json_file,
+        {
             "schema": "edge-sdk/machine",
             "schema_version": 1,
             "this_machine": own,
             "locked": snapshot.locked,
             **asdict(snapshot),
-        }
-        json_file.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        },
+    )
+    print_findings(tables(json_file), findings, title)
 
 
 @app.command(context_settings={"allow_interspersed_args": False})
@@ -70,6 +74,9 @@ def prepare(
     mode: str | None = typer.Option(None, help="Power mode, by name."),
     lock_clocks: bool = typer.Option(False, "--lock-clocks", help="Hold all clocks, as jetson_clocks does."),
     apply: bool = typer.Option(False, "--apply", help="Do it, run COMMAND, and put everything back."),
+    as_root: bool = typer.Option(
+        False, "--as-root", help="Under sudo: run COMMAND as root too, not as the user who called."
+    ),
     root: Path = _ROOT,
     tools: Path | None = _TOOLS,
     state_dir: Path | None = _STATE,
@@ -94,11 +101,12 @@ def prepare(
         return
     if not command:
         raise ConfigError("--apply: expected a command to run in that state: --apply -- COMMAND ...")
+    caller = None if as_root else _caller()
     with _Signals() as signals:
         status = 0
         with preparation:
             if not signals.caught:
-                status = signals.run(command)
+                status = signals.run(command, caller)
         if signals.caught:
             status = 128 + signals.caught
     raise typer.Exit(status)
@@ -139,10 +147,20 @@ class _Signals:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def run(self, command: list[str]) -> int:
-        """Runs the command to its end; returns its exit status as a shell would."""
+    def run(self, command: list[str], caller: struct_passwd | None = None) -> int:
+        """Runs the command to its end, as `caller` where one is given; returns a shell's status."""
         try:
-            self._child = subprocess.Popen(command)
+            if caller is None:
+                self._child = subprocess.Popen(command)
+            else:
+                name, user, group = caller.pw_name, caller.pw_uid, caller.pw_gid
+                self._child = subprocess.Popen(
+                    command,
+                    user=user,
+                    group=group,
+                    extra_groups=os.getgrouplist(name, group),
+                    env={**os.environ, "HOME": caller.pw_dir, "USER": name, "LOGNAME": name},
+                )
         except OSError as error:
             raise ConfigError(f"{command[0]}: cannot be run ({error.strerror or error})") from error
         if self.caught:  # while it started
@@ -154,6 +172,23 @@ class _Signals:
         self.caught = number
         if self._child is not None and not (number == signal.SIGINT and _terminal_tells_all()):
             self._child.send_signal(number)
+
+
+def _caller() -> struct_passwd | None:
+    """Finds who called sudo: his are the plans, the caches and the files that the command makes.
+
+    Raises:
+        ConfigError: sudo names a user whom this machine does not know.
+    """
+    asked = os.environ.get("SUDO_UID", "")
+    if os.geteuid() != 0 or not asked.isdecimal() or int(asked) == 0:
+        return None
+    try:
+        return getpwuid(int(asked))
+    except KeyError:
+        raise ConfigError(
+            f"SUDO_UID: this machine has no user {asked} to run the command as; --as-root runs it as root"
+        ) from None
 
 
 def _terminal_tells_all() -> bool:

@@ -1,33 +1,40 @@
 """`edge-sdk`: arguments in, exit status out.
 
-Errors of ours are one line on standard error and exit status 3; bugs keep their trace.
+Errors of ours are one line on standard error and exit status 3; bugs keep their trace and end with 3 too.
+A signal ends a command with 128 and its number. A reader that goes away (`| head`) changes no status.
 """
 
 from __future__ import annotations
 
-import os
+import logging
+import signal
 import sys
+import traceback
 
 import typer
 from rich.console import Console
 
 from edge_sdk.cli import bench, cameras, compare, doctor, engines, machine, power, replay, run, sla
 from edge_sdk.cli.live import RunCommand
-from edge_sdk.errors import EdgeSdkError, OpenCvMissingError
+from edge_sdk.cli.streams import safe_streams
+from edge_sdk.cli.words import in_cli_words
+from edge_sdk.ending import Ending, StoppedBySignal
+from edge_sdk.errors import ConfigError, EdgeSdkError, OpenCvMissingError
 from edge_sdk.version import VERSION
 
 __all__ = ["app", "main"]
 
 EXIT_ERROR = 3
 
+_LOG_LEVELS = ("error", "warning", "info", "debug")
+
 app = typer.Typer(
     name="edge-sdk",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     help="RGB+thermal inference with routing that cannot hide heat, and SLA verdicts with bounds.",
 )
-app.command("run", cls=RunCommand)(run.run)
+app.command("run", cls=RunCommand, epilog=run.EXAMPLES)(run.run)
 app.command("replay")(replay.replay)
 app.command("doctor")(doctor.doctor)
 app.command("cameras")(cameras.cameras)
@@ -50,33 +57,60 @@ def _root(
     version: bool = typer.Option(
         False, "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
     ),
+    log: str | None = typer.Option(
+        None, metavar="LEVEL", help="Say what is done on standard error: info, or debug for all of it."
+    ),
 ) -> None:
     """Holds the options of `edge-sdk` itself."""
+    if log is not None:
+        if log.lower() not in _LOG_LEVELS:
+            raise ConfigError(f"--log {log}: expected {', '.join(_LOG_LEVELS)}")
+        logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        logging.getLogger("edge_sdk").setLevel(log.upper())
 
 
 def main() -> None:
     """Runs the command line and exits."""
+    out, _ = safe_streams()
+    ending = Ending()
+    try:
+        with ending.listening():
+            status = _status()
+    except StoppedBySignal as stopped:
+        _complain("stopped")
+        status = 128 + stopped.number
+    sys.stdout.flush()
+    if out.problem:
+        _complain(f"error: standard output could not be written ({out.problem})")
+        status = status or EXIT_ERROR
+    sys.stderr.flush()
+    sys.exit(status)
+
+
+def _status() -> int:
+    """Runs the command; returns what the process ends with. A bug keeps its trace, and is no verdict."""
     try:
         app()
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else EXIT_ERROR if done.code else 0
     except EdgeSdkError as error:
-        Console(stderr=True, soft_wrap=True).print(
-            f"error: {error}", style="red", markup=False, highlight=False
-        )
-        sys.exit(EXIT_ERROR)
-    except ModuleNotFoundError as error:
-        if error.name != "cv2":
-            raise
-        Console(stderr=True, soft_wrap=True).print(
-            f"error: {OpenCvMissingError(str(error))}", style="red", markup=False, highlight=False
-        )
-        sys.exit(EXIT_ERROR)
+        _complain(f"error: {in_cli_words(str(error))}")
+    except ImportError as error:
+        shown = OpenCvMissingError.behind(error)
+        if shown is None:
+            traceback.print_exc()
+            return EXIT_ERROR
+        _complain(f"error: {shown}")
     except KeyboardInterrupt:
-        Console(stderr=True).print("stopped", style="red")
-        sys.exit(130)
-    except BrokenPipeError:
-        # The reader of our output went away (`edge-sdk ... | head`): no trace for that.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        _complain("stopped")
+        return 128 + signal.SIGINT
+    except Exception:
+        traceback.print_exc()
+    return EXIT_ERROR
+
+
+def _complain(text: str) -> None:
+    Console(stderr=True, soft_wrap=True).print(text, style="red", markup=False, highlight=False)
 
 
 if __name__ == "__main__":

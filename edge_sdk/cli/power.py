@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import json
+import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from edge_sdk.cli.options import METER, ROOT
-from edge_sdk.cli.run import refuse_unwritable
+from edge_sdk.cli.outputs import put_json, refuse_unwritable, say_where
+from edge_sdk.cli.streams import tables
+from edge_sdk.ending import Ending, StoppedBySignal
 from edge_sdk.errors import ConfigError, MeterError, MeterNotFoundError
+from edge_sdk.report.rounding import rounded
 
 if TYPE_CHECKING:
     from edge_sdk.power import MeterFacts
@@ -42,7 +46,7 @@ def read_once(root: Path = ROOT, meter: str = METER, json_file: Path | None = _J
     try:
         opened = find_meter(meter, tree, MonotonicClock())
     except MeterNotFoundError as error:
-        _write(json_file, _nothing_read(error, tree))
+        put_json(json_file, _nothing_read(error, tree))
         raise
     try:
         facts = opened.facts
@@ -54,41 +58,43 @@ def read_once(root: Path = ROOT, meter: str = METER, json_file: Path | None = _J
     finally:
         opened.close()
     total_w = reading.sum_w(facts.total_rails)
+    skipped = (*facts.skipped, *reading.skipped)
+    put_json(
+        json_file,
+        rounded(
+            {
+                "board": facts.board,
+                "meter": facts.meter,
+                "scope": facts.scope,
+                "rails": {
+                    rail.label: {"v": values.v, "a": values.a, "w": values.w}
+                    for rail in facts.rails
+                    for values in [reading.rails.get(rail.label, RailReading())]
+                },
+                "module_w": total_w if facts.scope == "module" else None,
+                "module_rails": list(facts.total_rails) if facts.scope == "module" else [],
+                "total_w": total_w,
+                "total_rails": list(facts.total_rails),
+                "skipped": [{"channel": item.channel, "why": item.why} for item in skipped],
+                "origin": facts.origin,
+                "notes": [text for text in (facts.caveat, facts.note) if text],
+                "tried": [list(pair) for pair in facts.tried],
+                "read_ms": reading.read_ns / 1e6,
+            }
+        ),
+    )
     table = Table("Rail", "V", "A", "W", "In the total", "Sensor", title=_title(facts))
     for rail in facts.rails:
         values = reading.rails.get(rail.label)
         cells = [_number(value) for value in (values.v, values.a, values.w)] if values else ["-"] * 3
         table.add_row(escape(rail.label), *cells, "yes" if rail.in_total else "", escape(rail.sensor))
-    console = Console()
+    console = tables(json_file)
     console.print(table)
     total = "unknown" if total_w is None else f"{total_w:.3f} W ({' + '.join(facts.total_rails)})"
     console.print(f"{facts.scope}: {total}", markup=False)
     _print_notes(console, facts, [f"read in {reading.read_ns / 1e6:.2f} ms"])
-    skipped = (*facts.skipped, *reading.skipped)
     for item in skipped:
         console.print(f"not read: {item.channel}: {item.why}", markup=False, soft_wrap=True)
-    _write(
-        json_file,
-        {
-            "board": facts.board,
-            "meter": facts.meter,
-            "scope": facts.scope,
-            "rails": {
-                rail.label: {"v": values.v, "a": values.a, "w": values.w}
-                for rail in facts.rails
-                for values in [reading.rails.get(rail.label, RailReading())]
-            },
-            "module_w": total_w if facts.scope == "module" else None,
-            "module_rails": list(facts.total_rails) if facts.scope == "module" else [],
-            "total_w": total_w,
-            "total_rails": list(facts.total_rails),
-            "skipped": [{"channel": item.channel, "why": item.why} for item in skipped],
-            "origin": facts.origin,
-            "notes": [text for text in (facts.caveat, facts.note) if text],
-            "tried": [list(pair) for pair in facts.tried],
-            "read_ms": reading.read_ns / 1e6,
-        },
-    )
 
 
 @app.command("log")
@@ -107,17 +113,20 @@ def log(
     refuse_unwritable(json_file)
     if not root.is_dir():
         raise ConfigError(f"--root {root}: expected a folder, found none")
-    clock = MonotonicClock()
+    clock, ending = MonotonicClock(), Ending()
     energy, why = None, ""
-    with open_meter(meter, root=root, hz=hz, clock=clock, keep_s=None) as sampler:
-        with sampler.window("log") as window:
+    with ending.listening(), open_meter(meter, root=root, hz=hz, clock=clock, keep_s=None) as sampler:
+        with sampler.window("log") as window, ending.running(), suppress(StoppedBySignal), ending.waiting:
             clock.sleep_until_ns(clock.now_ns() + round(seconds * 1e9))
         facts, trace, cost = sampler.facts, sampler.trace(), sampler.cpu_share
+        created = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        put_json(json_file, log_json(facts, trace, created))
+        ending.saved()
     try:
         energy = window.energy
     except MeterError as error:
         why = str(error)
-    console = Console()
+    console = tables(json_file)
     table = Table("Rail", "Mean W", "In the total", title=_title(facts))
     for rail in facts.rails:
         column = trace.watts[rail.label]
@@ -133,10 +142,10 @@ def log(
     achieved = f"{len(trace)} samples, {rate:.1f} a second" if rate else f"{len(trace)} samples"
     spent = f", {100 * cost:.2f} % of a core" if cost is not None else ""
     _print_notes(console, facts, [achieved + spent])
-    created = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    _write(json_file, log_json(facts, trace, created))
-    if json_file is not None:
-        console.print(f"Log: {json_file}", markup=False, soft_wrap=True)
+    say_where(console, "Log", json_file)
+    if ending.signal:
+        console.print(f"Ended early by {signal.Signals(ending.signal).name}.", style="yellow")
+        raise typer.Exit(ending.exit_status)
 
 
 @app.command("replay")
@@ -153,12 +162,13 @@ def replay(
     refuse_unwritable(json_file)
     recording = load_recording(file, interval_s=None if interval_ms is None else interval_ms / 1e3)
     figures = replay_json(recording)
+    put_json(json_file, rounded(figures))
     facts = recording.facts
     table = Table("Rail", "Mean W", "In the total", title=_title(facts))
     for label, means in figures["rails"].items():
         total = "yes" if label in facts.total_rails else ""
         table.add_row(escape(label), _number(means["mean_w"]), total)
-    console = Console()
+    console = tables(json_file)
     console.print(table)
     mean_w = figures["module_mean_w"]
     shown = "unknown" if mean_w is None else f"{mean_w:.3f} W ({' + '.join(facts.total_rails)})"
@@ -170,7 +180,6 @@ def replay(
         console.print(f"note: {note}", markup=False, soft_wrap=True)
     for item in figures["dropped"]:
         console.print(f"dropped line {item['line']}: {item['why']}", markup=False, soft_wrap=True)
-    _write(json_file, figures)
 
 
 def _title(facts: MeterFacts) -> str:
@@ -212,8 +221,3 @@ def _nothing_read(error: MeterNotFoundError, tree: Any) -> dict[str, Any]:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
-
-
-def _write(path: Path | None, content: dict[str, Any]) -> None:
-    if path is not None:
-        path.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
-from edge_sdk.cli.run import refuse_unwritable
+from edge_sdk.cli.outputs import Results, refuse_unwritable
+from edge_sdk.cli.streams import tables
+from edge_sdk.ending import Ending
 
 __all__ = ["replay"]
 
@@ -31,21 +32,29 @@ def replay(
 ) -> None:
     """Feeds a recorded run again. Exit status 1 where routes or boxes differ that must be the same."""
     from edge_sdk.replay import replay as run_again
-    from edge_sdk.report.record_file import write_record
+    from edge_sdk.report.record_file import record_text
     from edge_sdk.report.table import print_run
 
     refuse_unwritable(json_file, comparison_file)
-    done = run_again(
-        file,
-        engine=engine,
-        device=device,
-        registration=registration,
-        threads=threads,
-        pace=pace,
-        speed=speed,
-        loop=loop,
-    )
-    console = Console()
+    ending, results = Ending(), Results()
+    with ending.listening():
+        done = run_again(
+            file,
+            engine=engine,
+            device=device,
+            registration=registration,
+            threads=threads,
+            pace=pace,
+            speed=speed,
+            loop=loop,
+            ending=ending,
+        )
+        results.put("Record", json_file, lambda: record_text(done.record))
+        results.put(
+            "Comparison", comparison_file, lambda: json.dumps(done.comparison.as_json(), indent=2) + "\n"
+        )
+        ending.saved()
+    console = tables(json_file, comparison_file)
     print_run(done.record, console)
 
     def say(text: str, style: str = "") -> None:
@@ -68,11 +77,11 @@ def replay(
         say(f"Not promised to be the same: {why}", "yellow")
     for difference in found.differences:
         say(f"  differs: {difference}")
-    if json_file is not None:
-        write_record(done.record, json_file)
-        say(f"Record: {json_file}")
-    if comparison_file is not None:
-        comparison_file.write_text(json.dumps(found.as_json(), indent=2) + "\n", encoding="utf-8")
-        say(f"Comparison: {comparison_file}")
+    results.say(console)
+    if ending.error is not None:
+        raise ending.error
+    if ending.signal:
+        raise typer.Exit(ending.exit_status)
     if not found.same and not found.not_promised:
         raise typer.Exit(_DIFFERENT)
+    raise typer.Exit(3 if results.problems else 0)

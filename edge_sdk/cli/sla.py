@@ -1,7 +1,7 @@
 """`edge-sdk sla check` and `edge-sdk sla judge`.
 
-Exit status: 0 kept, 1 violated, 2 inconclusive or invalid, 3 the run or the judgement could not be made
-(an error of ours, which `main` shows in one line).
+Exit status: 0 kept, 1 violated, 2 inconclusive or invalid, 3 the run or the judgement could not be made, or
+its results not saved; 128 + n when signal n ended the run, whose record is saved and judged all the same.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 from typer.core import TyperCommand
 
 from edge_sdk.cli.options import (
@@ -26,9 +24,12 @@ from edge_sdk.cli.options import (
     ROOT,
     TRUST_PLAN,
 )
+from edge_sdk.cli.outputs import Results, refuse_suffix, refuse_unwritable
 from edge_sdk.cli.progress import run_progress
-from edge_sdk.cli.run import refuse_unwritable
-from edge_sdk.errors import ConfigError
+from edge_sdk.cli.reports import REPORT_SUFFIXES, report_text
+from edge_sdk.cli.streams import tables
+from edge_sdk.ending import Ending
+from edge_sdk.errors import EdgeSdkError
 
 if TYPE_CHECKING:
     from edge_sdk.report.record import RunRecord
@@ -57,15 +58,19 @@ app = typer.Typer(
 )
 
 _SLA_FILE = typer.Argument(metavar="SLA.yaml", help="The SLA file.", show_default=False)
-_JSON = typer.Option(None, "--json", metavar="FILE", help="Write the run's record.")
-_MARKDOWN = typer.Option(None, "--markdown", metavar="FILE", help="Write a Markdown report for people.")
+_JSON = typer.Option(None, "--json", metavar="FILE", help="The run's record; - for standard output.")
+_REPORT = typer.Option(None, "--report", metavar="FILE", help="A report for people: .html (one file) or .md.")
+_MARKDOWN = typer.Option(None, "--markdown", metavar="FILE", hidden=True, help="Older name of --report.")
+_JUNIT = typer.Option(None, "--junit", metavar="FILE", help="JUnit XML for CI: a test a clause; or -.")
 
 
 @app.command(cls=UndecidedIsNotUsage)
 def check(
     sla_file: str = _SLA_FILE,
     json_file: Path | None = _JSON,
+    report_file: Path | None = _REPORT,
     markdown_file: Path | None = _MARKDOWN,
+    junit_file: Path | None = _JUNIT,
     registration: str | None = REGISTRATION,
     device: str | None = typer.Option(None, help="auto, cpu, cuda or tensorrt; default: the SLA's."),
     threads: int | None = typer.Option(None, min=1, help="CPU threads of a graph; default: physical cores."),
@@ -89,10 +94,13 @@ def check(
     from edge_sdk.sla import load_sla
     from edge_sdk.sla_check import check_sla
 
+    report_file = report_file or markdown_file
+    _refuse(json_file, report_file, junit_file)
     sla = load_sla(sla_file)
     plan_options = PlanOptions(dla, plans, trust_plan, cuda_graphs, overlap_upload)
-    refuse_unwritable(json_file, markdown_file)
+    results, ending = Results(), Ending()
     with (
+        ending.listening(),
         power_of_run(meter, root=root, idle_s=idle_s, offset_s=offset_s) as power,
         run_progress(sla.run.frames, shown=progress) as advance,
     ):
@@ -105,9 +113,16 @@ def check(
             on_result=lambda pair, result: advance(result),
             power=power,
             plan_options=plan_options,
+            ending=ending,
         )
-    _report(checked.record, checked.verdicts, json_file, markdown_file)
-    raise typer.Exit(checked.verdicts.exit_status)
+        _save(results, checked.record, checked.verdicts, json_file, report_file, junit_file)
+        ending.saved()
+    _say(results, checked.record, checked.verdicts, json_file, junit_file)
+    if ending.error is not None and not isinstance(ending.error, EdgeSdkError):
+        raise ending.error  # a bug: its trace is wanted
+    if ending.signal:
+        raise typer.Exit(ending.exit_status)
+    raise typer.Exit(COULD_NOT_RUN if results.problems else checked.verdicts.exit_status)
 
 
 @app.command("judge", cls=UndecidedIsNotUsage)
@@ -117,37 +132,58 @@ def judge_again(
     ),
     sla_file: str = _SLA_FILE,
     json_file: Path | None = _JSON,
+    report_file: Path | None = _REPORT,
     markdown_file: Path | None = _MARKDOWN,
+    junit_file: Path | None = _JUNIT,
 ) -> None:
     """Judges a record again, without running anything. Exit status as for `check`."""
     from edge_sdk.report.record_file import load_record
     from edge_sdk.report.verdict import judge
     from edge_sdk.sla import load_sla
 
+    report_file = report_file or markdown_file
+    _refuse(json_file, report_file, junit_file)
     sla = load_sla(sla_file)
     record = load_record(record_file)
-    refuse_unwritable(json_file, markdown_file)
     verdicts = judge(record, sla)
-    _report(record, verdicts, json_file, markdown_file)
-    raise typer.Exit(verdicts.exit_status)
+    results = Results()
+    _save(results, record, verdicts, json_file, report_file, junit_file)
+    _say(results, record, verdicts, json_file, junit_file)
+    raise typer.Exit(COULD_NOT_RUN if results.problems else verdicts.exit_status)
 
 
-def _report(
-    record: RunRecord, verdicts: Verdicts, json_file: Path | None, markdown_file: Path | None
+def _refuse(json_file: Path | None, report_file: Path | None, junit_file: Path | None) -> None:
+    refuse_suffix("--report", report_file, REPORT_SUFFIXES)
+    refuse_unwritable(json_file, report_file, junit_file)
+
+
+def _save(
+    results: Results,
+    record: RunRecord,
+    verdicts: Verdicts,
+    json_file: Path | None,
+    report_file: Path | None,
+    junit_file: Path | None,
 ) -> None:
-    from edge_sdk.report.markdown import run_markdown
-    from edge_sdk.report.record_file import write_record
+    from edge_sdk.report.junit import junit_xml
+    from edge_sdk.report.record_file import record_text
+
+    results.put("record", json_file, lambda: record_text(record, verdicts.as_json()))
+    if report_file is not None:
+        results.put("report", report_file, lambda: report_text(report_file, record, verdicts))
+    results.put("JUnit", junit_file, lambda: junit_xml(record, verdicts))
+
+
+def _say(
+    results: Results,
+    record: RunRecord,
+    verdicts: Verdicts,
+    json_file: Path | None,
+    junit_file: Path | None,
+) -> None:
     from edge_sdk.report.table import print_run, print_verdicts
 
-    console = Console()
+    console = tables(json_file, junit_file)
     print_run(record, console)
     print_verdicts(verdicts, console)
-    if json_file:
-        write_record(record, json_file, verdicts.as_json())
-        console.print(Text(f"record: {json_file}"), soft_wrap=True)
-    if markdown_file:
-        try:
-            markdown_file.write_text(run_markdown(record, verdicts), encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"{markdown_file}: cannot be written ({error.strerror or error})") from error
-        console.print(Text(f"report: {markdown_file}"), soft_wrap=True)
+    results.say(console)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,16 @@ from edge_sdk.errors import (
 __all__ = ["DEVICES", "DeviceChoice", "open_runner"]
 
 DEVICES = ("auto", "cpu", "cuda", "tensorrt", "null")
+_OTHER_NAMES = {
+    "gpu": "cuda",
+    "nvidia": "cuda",
+    "trt": "tensorrt",
+    "none": "null",
+    "x86": "cpu",
+}
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,7 @@ class DeviceChoice:
         precision: of the graphs that run.
         threads: within one graph on the CPU.
         tried: pairs of (device, why it was not taken), in the order of trying.
+        int8_sums: how INT8 products are added on the CPU, as `OnnxRunner.int8_sums`.
     """
 
     device: str
@@ -42,6 +54,7 @@ class DeviceChoice:
     precision: str
     threads: int
     tried: tuple[tuple[str, str], ...] = ()
+    int8_sums: str = ""
 
 
 def open_runner(
@@ -74,10 +87,23 @@ def open_runner(
         ProviderFallbackError: the device asked for does not load.
         EngineError: as `OnnxRunner` and `open_tensorrt` raise it.
     """
+    runner, choice = _open(bundle, device, precision, threads, allow_fallback, plan_options)
+    _log.info("%s runs on %s (%s, %s)", bundle.name, choice.device, choice.provider, choice.precision)
+    for name, why in choice.tried:
+        _log.info("%s was not taken: %s", name, why)
+    return runner, choice
+
+
+def _open(
+    bundle: Bundle,
+    device: str,
+    precision: str | None,
+    threads: int | None,
+    allow_fallback: Sequence[str],
+    plan_options: PlanOptions | None,
+) -> tuple[Runner, DeviceChoice]:
     if device not in DEVICES:
-        raise ConfigError(
-            f"device {device!r}: expected {', '.join(DEVICES)}. {nearest(device, DEVICES)}".rstrip()
-        )
+        raise ConfigError(f"device {device!r}: expected {', '.join(DEVICES)}. {_hint(device)}".rstrip())
     count = usable_cores() if threads is None else threads
     shown = precision or next(iter(bundle.manifest.graphs.values())).precision
     if device == "null":
@@ -109,8 +135,14 @@ def open_runner(
         taken = "cpu" if runner.provider == CPU else name
         if taken != name:
             tried.append((name, f"{provider} did not load; {runner.provider} was allowed by name"))
-        return runner, DeviceChoice(taken, runner.provider, shown, count, tuple(tried))
+        return runner, DeviceChoice(taken, runner.provider, shown, count, tuple(tried), runner.int8_sums)
     raise DeviceNotFoundError(device, tried)
+
+
+def _hint(device: str) -> str:
+    """Offers the device that was meant: by its other names, then by its spelling."""
+    word = str(device).strip().lower()
+    return nearest(_OTHER_NAMES.get(word.partition(":")[0], word), DEVICES)
 
 
 def _asks_for_plans(options: PlanOptions | None) -> bool:

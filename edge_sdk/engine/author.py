@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from edge_sdk.engine.bundle import load_bundle
 from edge_sdk.engine.manifest import IMAGE_MEANINGS, MANIFEST_NAME, SCHEMA, GraphFile
-from edge_sdk.engine.onnx_runner import graph_edges
+from edge_sdk.engine.onnx_runner import OnnxRunner, graph_edges
 from edge_sdk.engine.onnx_scan import scan_onnx
+from edge_sdk.engine.output_checks import run_and_check
 from edge_sdk.engine.parse import MAX_FILE_NBYTES, parse_manifest
 from edge_sdk.engine.verify import read_inside, sha256_of
 from edge_sdk.errors import ConfigError
@@ -88,7 +90,7 @@ def new_single_bundle(
 
     Arguments:
         onnx: the model; copied into the folder.
-        folder: created; must not hold a manifest yet.
+        folder: created; if it is there it must be empty.
         name, description, licence: of the bundle.
         classes: in the order of the model's outputs.
         reads: "rgb", "thermal" or "rgb+thermal".
@@ -99,12 +101,18 @@ def new_single_bundle(
     Returns: the folder.
 
     Raises:
-        ConfigError: the folder holds a bundle already, the file cannot be read, or a meaning cannot be told.
+        ConfigError: the folder is not empty, the file cannot be read, or a meaning cannot be told.
         EngineIntegrityError, EngineMismatchError, ManifestError: the model cannot be used; says why.
+        OutputError, ShapeError: run once, its outputs do not mean what `decode` says. Nothing is left.
     """
     if (folder / MANIFEST_NAME).exists():
         raise ConfigError(
             f"{folder}: holds a {MANIFEST_NAME} already. Choose another folder, or remove it first."
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(
+            f"{folder}: there already and not empty; a bundle is a folder of its own. Give one that is not "
+            f"there yet, e.g. {folder / name}"
         )
     data = read_inside(onnx.resolve().parent, onnx.resolve().name, MAX_FILE_NBYTES)
     scan_onnx(data, onnx)
@@ -136,10 +144,27 @@ def new_single_bundle(
         "graphs": {"detector": graph},
     }
     _checked_text(tables, folder / MANIFEST_NAME)
+    made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / file).write_bytes(data)
-    write_manifest(folder, tables)
+    manifest = write_manifest(folder, tables)
+    try:
+        _try_out(folder)
+    except BaseException:
+        manifest.unlink()
+        (folder / file).unlink()
+        if made:
+            folder.rmdir()
+        raise
     return folder
+
+
+def _try_out(folder: Path) -> None:
+    """Runs the new bundle once: a model laid out otherwise than told is refused now, not in the field."""
+    bundle = load_bundle(str(folder))
+    with OnnxRunner(bundle) as runner:
+        for graph in runner.graphs:
+            run_and_check(runner, bundle.manifest, graph)
 
 
 def to_toml(values: Mapping[str, Any], prefix: str = "") -> str:

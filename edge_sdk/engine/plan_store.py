@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import os
 import stat
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,7 +28,8 @@ from edge_sdk.engine.plan_key import (
     parse_sidecar,
 )
 from edge_sdk.engine.verify import read_inside, sha256_of
-from edge_sdk.errors import EngineError, EngineIntegrityError, PlanMismatchError
+from edge_sdk.errors import EngineError, EngineIntegrityError, PlanMismatchError, SaveError
+from edge_sdk.saving import save_bytes
 
 __all__ = ["PLANS_VARIABLE", "LoadedPlans", "PlanStore", "read_plans"]
 
@@ -121,18 +121,19 @@ class PlanStore:
             try:
                 self._make(folder)
                 for graph, data in plans.items():
-                    _write_whole(folder / record[graph].file, data)
+                    save_bytes(folder / record[graph].file, data, mode=0o600)
                 content = sidecar.to_json()
-                _write_whole(folder / SIDECAR_NAME, content)
+                save_bytes(folder / SIDECAR_NAME, content, mode=0o600)
             except BaseException as error:
                 for path in set(folder.glob("*")) - before:
                     path.unlink(missing_ok=True)
                 if not before:
                     _remove_folder(folder)
-                if isinstance(error, OSError):
+                if isinstance(error, (OSError, SaveError)):
                     needed = sum(map(len, plans.values())) / 2**20
+                    why = error.problem if isinstance(error, SaveError) else error.strerror or error
                     raise EngineError(
-                        f"{folder}: the plans cannot be written ({error.strerror or error}); they take "
+                        f"{folder}: the plans cannot be written ({why}); they take "
                         f"{needed:.1f} MiB. Free some space, or set {PLANS_VARIABLE} to another folder."
                     ) from error
                 raise
@@ -153,18 +154,20 @@ class PlanStore:
                 _remove_folder(folder)
 
     def timing_cache(self, key: PlanKey) -> bytes:
-        """Returns what earlier builds learned on this GPU, or nothing."""
+        """Returns what earlier builds of this user learned on this GPU, or nothing."""
+        file = self._timing_file(key)
         try:
-            return self._timing_file(key).read_bytes()
-        except OSError:
+            _refuse_strangers(self.root, file.name)
+            return file.read_bytes()
+        except (OSError, EngineIntegrityError):
             return b""
 
     def keep_timing_cache(self, key: PlanKey, data: bytes) -> None:
         """Keeps it for the next build; that it cannot be kept is no reason to fail."""
         if data:
             self._make(self.root)
-            with contextlib.suppress(OSError):
-                _write_whole(self._timing_file(key), data)
+            with contextlib.suppress(SaveError):
+                save_bytes(self._timing_file(key), data, mode=0o600)
 
     def _timing_file(self, key: PlanKey) -> Path:
         text = f"{key.tensorrt} {key.gpu} {key.compute_capability} {key.module}"
@@ -180,6 +183,7 @@ class PlanStore:
 
     @contextmanager
     def _lock(self, name: str) -> Iterator[None]:
+        self._refuse_others_folder(self.root)
         try:
             with filelock.FileLock(self.root / f".{name}.lock", timeout=_READ_WAIT_S):
                 yield
@@ -188,14 +192,26 @@ class PlanStore:
                 f"{self.root / name}: another process has held it for {_READ_WAIT_S:g} s. Try again."
             ) from error
 
-    @staticmethod
-    def _make(folder: Path) -> None:
+    def _make(self, folder: Path) -> None:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise EngineError(
                 f"{folder}: cannot be made ({error.strerror}). Set {PLANS_VARIABLE} to a folder of yours."
             ) from error
+        self._refuse_others_folder(folder)
+
+    @staticmethod
+    def _refuse_others_folder(folder: Path) -> None:
+        """In a folder of somebody else (root in a user's cache, say) links may wait for what is written."""
+        if not hasattr(os, "getuid"):
+            return
+        owner = folder.stat().st_uid if folder.is_dir() else os.getuid()
+        if owner != os.getuid():
+            raise EngineError(
+                f"{folder}: belongs to user {owner}, and this is user {os.getuid()}. Run as that user, or "
+                f"set {PLANS_VARIABLE} to a folder of yours."
+            )
 
 
 def read_plans(folder: Path, key: PlanKey, trust_sha256: str | None = None) -> LoadedPlans:
@@ -271,20 +287,6 @@ def _refuse_strangers(folder: Path, name: str) -> None:
                 f"user {facts.st_uid}, mode {stat.S_IMODE(facts.st_mode):o}",
                 "A plan is code: build it here, or pass its hash with --trust-plan if you know its origin.",
             )
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    """Writes beside the file, then takes its place in one step."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".half-")
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _remove_folder(folder: Path) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edge_sdk.errors import ConfigError, DeviceError
+from edge_sdk.errors import ConfigError, DeviceError, SaveError
 from edge_sdk.frames import FramePair, Registration, RegistrationBy
 from edge_sdk.measurements import FrameResult, Route
 from edge_sdk.recording import RunRecording
 from edge_sdk.registering import RegistrationFit
+from edge_sdk.saving import save_json
 
 __all__ = ["Control", "SteeredSource"]
 
@@ -47,6 +46,7 @@ class Control:
         self._lock = threading.Lock()
         self._recording: RunRecording | None = None
         self._last_recording = ""
+        self._recording_problem = ""
         self._force = force
         self._fit: RegistrationFit | None = None
         self._saved = ""
@@ -72,6 +72,12 @@ class Control:
         """Whether pairs are being recorded now."""
         recording = self._recording
         return recording is not None and not recording.state.ended
+
+    @property
+    def conditions(self) -> list[str]:
+        """What the run's record must say of the recording that goes on, or ended by itself."""
+        recording = self._recording
+        return [] if recording is None else recording.conditions
 
     def arrived(self, pair: FramePair) -> None:
         """See `Observer.arrived`."""
@@ -146,13 +152,13 @@ class Control:
             "origin": registration.origin,
             "residual_rms_px": fit.rms_px,
         }
-        part = path.with_name(path.name + ".part")
         try:
             path.absolute().parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-            os.replace(part, path)  # noqa: PTH105 - Path.replace is the same; kept next to its write
+            save_json(path, content)
+        except SaveError as error:
+            raise DeviceError(f"{path}: cannot be written: {error.problem}") from error
         except OSError as error:
-            raise DeviceError(f"{path}: cannot be written: {error.strerror or error}") from None
+            raise DeviceError(f"{path}: cannot be written: {error.strerror or error}") from error
         self._saved = path.name
         return path
 
@@ -169,6 +175,7 @@ class Control:
                 "mb": round(state.nbytes / 1e6, 1) if state else 0.0,
                 "left_out": state.left_out if state else 0,
                 "ended": state.ended if state else "",
+                "held": state.held if state else "",
                 "file": state.paths[-1].name if state and state.paths else "",
                 "last": self._last_recording,
             },
@@ -185,6 +192,11 @@ class Control:
         """How the last recording ended, for people; "" where there was none."""
         return self._last_recording
 
+    @property
+    def recording_problem(self) -> str:
+        """What the last recording failed with; "" where it is whole, or ended at its limit."""
+        return self._recording_problem
+
     def close(self) -> None:
         """Ends a recording that goes on."""
         with self._lock:
@@ -195,6 +207,9 @@ class Control:
         if recording is not None:
             recording.close()
             self._last_recording = str(recording.state)
+            ended = recording.state.ended
+            whole = ended in ("", "closed") or ended.startswith("full")
+            self._recording_problem = "" if whole else ended
 
 
 class SteeredSource:

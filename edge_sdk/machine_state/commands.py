@@ -57,11 +57,14 @@ def runner_for(root: Path, tools: Path | None = None) -> Runner:
     Arguments:
         root: of the tree that is read.
         tools: a folder of tools that belong to the tree, or None.
+
+    Root runs the tools of the system's own folders alone: PATH may name a user's.
     """
     if tools is not None:
         return runner_in(str(tools))
     if root.resolve() == Path("/"):
-        return runner_in(os.pathsep.join(filter(None, (os.environ.get("PATH", ""), _SYSTEM_PATH))))
+        path = "" if os.geteuid() == 0 else os.environ.get("PATH", "")
+        return runner_in(os.pathsep.join(filter(None, (path, _SYSTEM_PATH))))
     return no_commands
 
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from edge_sdk.errors import ConfigError, DeviceError
 from edge_sdk.machine_state.changes import mode_text
 from edge_sdk.machine_state.commands import Answer, Runner
-from edge_sdk.machine_state.leftover import STATE_FOLDER, PutBack, RestoreFile
+from edge_sdk.machine_state.leftover import STATE_FOLDER, PutBack, RestoreFile, old_notes
 from edge_sdk.machine_state.reader import MachineReader
 from edge_sdk.machine_state.state import MachineSnapshot, same_mode
 from edge_sdk.machine_state.tree import Tree
@@ -49,7 +49,8 @@ class Preparation:
             reader, run: of one machine.
             mode: name of a power mode, or None to leave it.
             lock_clocks: hold all clocks at the mode's upper limits.
-            folder: where the note goes; `/var/lib/edge-sdk` of the machine by default.
+            folder: where the note goes, one of root's own; `/var/lib/edge-sdk-machine` of the machine by
+                default.
             say: told each step as it is taken.
 
         Raises:
@@ -86,7 +87,9 @@ class Preparation:
         return tuple(steps)
 
     def __enter__(self) -> Preparation:
-        self._file = RestoreFile(self._folder)
+        self._file = RestoreFile(self._folder, self._reader.root)
+        if old := old_notes(self._reader.root):
+            self._say(f"note: {old}")
         if self._file.found is not None:
             self._say("putting back what a killed prepare left")
             self._noted = self._file.found
@@ -127,10 +130,10 @@ class Preparation:
             assert self._mode is not None
             _set_mode(*self._mode, self._reader, self._run, self._say)
         if self._locks():
-            fresh = file.clocks.with_name("clocks.new")
-            fresh.unlink(missing_ok=True)  # jetson_clocks asks before it writes over a file
+            fresh = file.fresh_clocks()
             _must(self._run(["jetson_clocks", "--store", str(fresh)]), "jetson_clocks --store")
-            fresh.rename(file.clocks)
+            for line in file.keep_clocks():
+                self._say(f"not known as a clock, and not put back afterwards: {line}")
             _hold_clocks(self._reader, self._run, self._say)
 
     def _leave(self) -> None:
@@ -167,9 +170,11 @@ def restore_leftover(
     Raises:
         DeviceError: a preparation still runs, or the machine could not be put back; the note stays.
     """
-    file = RestoreFile(folder or reader.root / STATE_FOLDER)
+    file = RestoreFile(folder or reader.root / STATE_FOLDER, reader.root)
     done = False
     try:
+        if file.found is None and (old := old_notes(reader.root)):
+            raise DeviceError(f"{old}.")
         if file.found is not None:
             _put_back(file, file.found, reader, run, say)
         done = True
@@ -183,15 +188,28 @@ def _put_back(
 ) -> None:
     """Clocks first, for a change of mode would put them anywhere; the file of clocks goes once it is used."""
     same_boot = noted.boot_id == _boot_id(reader)
-    if file.clocks.exists():
+    if file.has_clocks:
         if same_boot:
-            _must(run(["jetson_clocks", "--restore", str(file.clocks)]), "jetson_clocks --restore")
+            _must(run(["jetson_clocks", "--restore", str(file.checked_clocks())]), "jetson_clocks --restore")
             say("clocks are as they were")
-        file.clocks.unlink()
+        file.forget_clocks()
     if noted.mode_id is not None:
+        _refuse_unknown_mode(noted, reader.snapshot())
         _set_mode(noted.mode_id, noted.mode_name or str(noted.mode_id), reader, run, say)
     if noted.relock and same_boot:
         _hold_clocks(reader, run, say)
+
+
+def _refuse_unknown_mode(noted: PutBack, snapshot: MachineSnapshot) -> None:
+    """A note that names a mode which this machine has not, or has under another name, is not its own."""
+    modes = dict(snapshot.power_mode.modes)
+    assert noted.mode_id is not None
+    listed = modes.get(noted.mode_id)
+    if modes and (listed is None or (noted.mode_name is not None and not same_mode(listed, noted.mode_name))):
+        raise DeviceError(
+            f"the note asks for power mode {noted.mode_name} (id {noted.mode_id}), which "
+            f"{snapshot.power_mode.conf} does not have. Set the mode with nvpmodel, and remove the note."
+        )
 
 
 def _set_mode(number: int, name: str, reader: MachineReader, run: Runner, say: Callable[[str], None]) -> None:

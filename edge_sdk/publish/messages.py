@@ -9,8 +9,8 @@ Below the base topic (`edge-sdk/NAME` by default), all JSON, UTF-8, at least onc
 | `BASE/status` | `online` when connected, `offline` (last will) when the connection broke | yes |
 
 Every message has `schema` and `version`; fields are added in later versions, never changed. Messages that
-waited on disk arrive late and in order: `time` says when a thing was seen, `sequence` what is missing or
-came twice.
+waited on disk arrive late and in order: `time` says when a thing was seen, `run` and `sequence` together what
+is missing or came twice. Of `status` the last one holds. Version 2 added `run`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,23 @@ from edge_sdk.report.verdict import Verdicts
 
 __all__ = ["RESULT_SCHEMA", "SLA_SCHEMA", "STATUS_SCHEMA", "result_message", "sla_message", "status_message"]
 
-VERSION = 1
+VERSION = 2
 
 _NUMBER = {"type": ["number", "null"]}
 _HEAD: dict[str, Any] = {
     "schema": {"type": "string"},
     "version": {"const": VERSION},
     "time": {"type": "string", "format": "date-time", "description": "UTC, when it was seen"},
+    "run": {
+        "type": "string",
+        "description": "drawn at random at the publisher's start: two results, or two verdicts, are one and "
+        "the same if and only if both run and sequence are alike",
+    },
     "sequence": {
         "type": "integer",
         "minimum": 0,
-        "description": "counts up by one from the publisher's start",
+        "description": "counts results and verdicts of the run, from 0 by one: a gap is what was lost. "
+        "Status has the number that the next of them will have",
     },
 }
 
@@ -123,10 +129,10 @@ SLA_SCHEMA = _schema(
 STATUS_SCHEMA = _schema("edge-sdk/mqtt/status", {"status": {"enum": ["online", "offline"]}})
 
 
-def result_message(result: FrameResult, sequence: int, unix_s: float) -> dict[str, Any]:
+def result_message(result: FrameResult, run: str, sequence: int, unix_s: float) -> dict[str, Any]:
     """Makes the message of one answered pair."""
     return {
-        **_head("edge-sdk/mqtt/result", sequence, unix_s),
+        **_head("edge-sdk/mqtt/result", run, sequence, unix_s),
         "key": result.key,
         "route": result.route.value,
         "reason": result.reason.value,
@@ -147,10 +153,10 @@ def result_message(result: FrameResult, sequence: int, unix_s: float) -> dict[st
     }
 
 
-def sla_message(verdicts: Verdicts, frames: int, sequence: int, unix_s: float) -> dict[str, Any]:
+def sla_message(verdicts: Verdicts, frames: int, run: str, sequence: int, unix_s: float) -> dict[str, Any]:
     """Makes the message of one SLA verdict over the last `frames` frames."""
     return {
-        **_head("edge-sdk/mqtt/sla", sequence, unix_s),
+        **_head("edge-sdk/mqtt/sla", run, sequence, unix_s),
         "sla": verdicts.sla,
         "overall": verdicts.overall.value,
         "frames": frames,
@@ -168,14 +174,14 @@ def sla_message(verdicts: Verdicts, frames: int, sequence: int, unix_s: float) -
     }
 
 
-def status_message(status: str, sequence: int, unix_s: float) -> dict[str, Any]:
+def status_message(status: str, run: str, sequence: int, unix_s: float) -> dict[str, Any]:
     """Makes the message that says whether a publisher is there: "online" or "offline"."""
-    return {**_head("edge-sdk/mqtt/status", sequence, unix_s), "status": status}
+    return {**_head("edge-sdk/mqtt/status", run, sequence, unix_s), "status": status}
 
 
-def _head(schema: str, sequence: int, unix_s: float) -> dict[str, Any]:
+def _head(schema: str, run: str, sequence: int, unix_s: float) -> dict[str, Any]:
     moment = datetime.fromtimestamp(unix_s, timezone.utc).isoformat(timespec="milliseconds")
-    return {"schema": schema, "version": VERSION, "time": moment, "sequence": sequence}
+    return {"schema": schema, "version": VERSION, "time": moment, "run": run, "sequence": sequence}
 
 
 def _rounded(value: float | str | None) -> float | str | None:

@@ -7,16 +7,19 @@ from enum import Enum
 
 from edge_sdk.stats import Bounds
 
-__all__ = ["ClauseVerdict", "Outcome", "clause_of", "invalid"]
+__all__ = ["ClauseVerdict", "Outcome", "clause_of", "invalid", "unproven"]
 
 
 class Outcome(str, Enum):
-    """What came of a clause or of the whole SLA, mildest first."""
+    """What came of a clause, or of the whole SLA. Of several the last in this order decides.
+
+    A clause that was soundly missed is missed whatever else could not be measured, so FAIL is the last.
+    """
 
     PASS = "PASS"
     INCONCLUSIVE = "INCONCLUSIVE"
-    FAIL = "FAIL"
     INVALID = "INVALID"
+    FAIL = "FAIL"
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,13 @@ def clause_of(
         verdict,
         reason,
     )
+
+
+def unproven(clause: ClauseVerdict, why: str) -> ClauseVerdict:
+    """Makes a clause that passed INCONCLUSIVE; any other is left as it is."""
+    if clause.verdict is not Outcome.PASS:
+        return clause
+    return replace(clause, verdict=Outcome.INCONCLUSIVE, reason=why)
 
 
 def invalid(clause: ClauseVerdict, why: str) -> ClauseVerdict:

@@ -2,7 +2,8 @@
 
 Figures of unlike runs are not compared: a ratio between two boards, modes or loads says nothing of what
 was changed on purpose. A ratio has bounds: each side's own bound at half the risk, so that both hold
-together at the asked confidence.
+together at the asked confidence. They hold for these two runs: two runs of the same software differ by more
+than the frames within each show, so one run each is no claim that anything is faster or slower.
 """
 
 from __future__ import annotations
@@ -20,11 +21,20 @@ from edge_sdk.measurements import Reason, Route
 from edge_sdk.report.machine_text import locked_text
 from edge_sdk.report.power_clauses import find_power
 from edge_sdk.report.record import RunRecord
+from edge_sdk.report.rounding import rounded
 from edge_sdk.report.soundness import faults_of, state_faults
 from edge_sdk.sla import PowerLimit
 from edge_sdk.stats import CONFIDENCE, Bounds, percentile_bounds, rate_bounds, share_bounds
 
-__all__ = ["Comparison", "Difference", "Ratio", "compare_records", "differences"]
+__all__ = [
+    "Comparison",
+    "Difference",
+    "Ratio",
+    "Regressions",
+    "compare_records",
+    "differences",
+    "regressions",
+]
 
 _SHARES = (0.5, 0.95, 0.99)
 _POWER_FIGURES = {
@@ -59,6 +69,7 @@ class Ratio:
         a, b: what each record measured; None where it cannot be said.
         ratio: b over a.
         lower, upper: what the samples allow around the ratio; None where they are too few.
+        worse: "higher" or "lower", whichever is the worse direction; "" where neither is.
     """
 
     figure: str
@@ -68,15 +79,22 @@ class Ratio:
     ratio: float | None
     lower: float | None
     upper: float | None
+    worse: str = "higher"
 
     @property
     def meaning(self) -> str:
-        """Whether the two differ, as far as the samples show it."""
+        """What may be said of it: never that one software is better, from one run of each."""
         if self.lower is None or self.upper is None:
             return "too few to say"
-        if self.lower > 1:
-            return "B is higher"
-        return "B is lower" if self.upper < 1 else "no difference shown"
+        return "no difference shown" if self.lower <= 1 <= self.upper else "one run each: no claim"
+
+    def worse_by(self) -> tuple[float, float] | None:
+        """Bounds on the share by which B is worse than A; None where there are none."""
+        if self.lower is None or self.upper is None or not self.worse:
+            return None
+        if self.worse == "higher":
+            return self.lower - 1, self.upper - 1
+        return 1 - self.upper, 1 - self.lower
 
 
 @dataclass(frozen=True)
@@ -106,9 +124,46 @@ class Comparison:
             "confidence": self.confidence,
             "differences": [asdict(entry) for entry in self.differences],
             "unsound": list(self.unsound),
-            "ratios": [{**asdict(entry), "meaning": entry.meaning} for entry in self.ratios],
+            "ratios": rounded([{**asdict(entry), "meaning": entry.meaning} for entry in self.ratios]),
             "notes": list(self.notes),
         }
+
+
+@dataclass(frozen=True)
+class Regressions:
+    """What of B is worse than A by more than a limit. The limit is the caller's allowance between two runs.
+
+    Attributes:
+        limit: share, 0.05 for 5 %.
+        over: figures whose lower bound is beyond it.
+        within: figures whose upper bound is not.
+        undecided: figures of which the frames show neither: longer runs would.
+        too_few: figures without bounds.
+    """
+
+    limit: float
+    over: tuple[str, ...]
+    within: tuple[str, ...]
+    undecided: tuple[str, ...]
+    too_few: tuple[str, ...]
+
+
+def regressions(comparison: Comparison, limit: float) -> Regressions:
+    """Sorts the figures of a comparison by whether B is worse than A by more than a limit.
+
+    Arguments:
+        limit: share by which B may be worse: 0.05 for 5 %.
+    """
+    found: dict[str, list[str]] = {"over": [], "within": [], "undecided": [], "too_few": []}
+    for entry in comparison.ratios:
+        if entry.worse and entry.ratio is not None:
+            bounds = entry.worse_by()
+            if bounds is None:
+                kind = "too_few"
+            else:
+                kind = "over" if bounds[0] > limit else "within" if bounds[1] <= limit else "undecided"
+            found[kind].append(entry.figure)
+    return Regressions(limit, *(tuple(names) for names in found.values()))
 
 
 def differences(a: RunRecord, b: RunRecord) -> tuple[Difference, ...]:
@@ -187,20 +242,20 @@ def _ratios(a: RunRecord, b: RunRecord) -> Iterator[Ratio]:
                 sides = [percentile_bounds(_latency_ms(record, route), share, half) for record in (a, b)]
                 yield _ratio(f"latency P{100 * share:g}, route {route.value}", "ms", *sides)
     rates = [rate_bounds(record.frames.start_ns[record.steady], half) for record in (a, b)]
-    yield _ratio("throughput", "frames/s", *rates)
+    yield _ratio("throughput", "frames/s", *rates, worse="lower")
     for route in Route:
         counts = [int((record.frames.is_route(route.value) & record.steady).sum()) for record in (a, b)]
         if any(counts):
             totals = [int(record.steady.sum()) for record in (a, b)]
             shares = [share_bounds(count, total, half) for count, total in zip(counts, totals, strict=True)]
-            yield _ratio(f"share of route {route.value}", "", *shares)
+            yield _ratio(f"share of route {route.value}", "", *shares, worse="")
     for figure, limit in _POWER_FIGURES.items():
         found = [find_power(record, limit, half) for record in (a, b)]
         if not any(finding.invalid for finding in found):
             yield _ratio(figure, found[0].unit, *(finding.bounds for finding in found))
 
 
-def _ratio(figure: str, unit: str, a: Bounds, b: Bounds) -> Ratio:
+def _ratio(figure: str, unit: str, a: Bounds, b: Bounds, *, worse: str = "higher") -> Ratio:
     return Ratio(
         figure,
         unit,
@@ -209,6 +264,7 @@ def _ratio(figure: str, unit: str, a: Bounds, b: Bounds) -> Ratio:
         _over(b.estimate, a.estimate),
         _over(b.lower, a.upper),
         _over(b.upper, a.lower),
+        worse,
     )
 
 
@@ -223,6 +279,10 @@ def _latency_ms(record: RunRecord, route: Route | None) -> NDArray[np.float64]:
 
 def _notes(a: RunRecord, b: RunRecord) -> Iterator[str]:
     yield "Frames are not independent: every bound is optimistic. Warm-up is left out on both sides."
+    yield (
+        "One run each: how far two runs of the same software lie apart is not known, so nothing here says "
+        "that one is faster or slower."
+    )
     if a.sdk_version != b.sdk_version:
         yield f"edge-sdk {a.sdk_version} made A, {b.sdk_version} made B."
     for name, record in (("A", a), ("B", b)):

@@ -157,8 +157,14 @@ def _frozen(part: PowerPart, energy: Energy, start_ns: int, end_ns: int) -> str:
 
 
 def _times(record: RunRecord, part: PowerPart) -> tuple[NDArray[np.int64], int, NDArray[np.int64]]:
-    """When each frame really began and the last one ended: the run's clock stands still in pauses."""
+    """When each frame really began and the last one ended: the run's clock may stand still in pauses."""
     pauses_ns = part.pause_ns if len(part.pause_ns) else np.zeros(len(record.frames), np.int64)
+    if not record.run.pauses_left_out:
+        return (
+            record.frames.start_ns,
+            int(record.frames.start_ns[-1] + record.frames.latency_ns[-1]),
+            pauses_ns,
+        )
     passed_ns = np.concatenate([[0], np.cumsum(pauses_ns)[:-1]]).astype(np.int64)
     starts_ns = record.frames.start_ns + passed_ns
     return starts_ns, int(starts_ns[-1] + record.frames.latency_ns[-1]), pauses_ns

@@ -6,7 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["ColdStart", "Dropped", "EngineFacts", "ProviderFacts", "RunFacts", "SlaFacts", "SourceFacts"]
+from edge_sdk.stats import USUAL_WARM_UP, WarmUpBudget
+
+__all__ = [
+    "ColdStart",
+    "Dropped",
+    "EndedEarly",
+    "EngineFacts",
+    "ProviderFacts",
+    "RunFacts",
+    "SlaFacts",
+    "SourceFacts",
+]
 
 
 @dataclass(frozen=True)
@@ -35,12 +46,15 @@ class ProviderFacts:
         loaded: what really ran.
         tried: pairs of (what was tried, why it did not serve).
         fallback: a slower provider ran than the one asked for.
+        int8_sums: how INT8 products were added on the CPU: "exact", "exact by option" (the CPU's fast kernels
+            saturate, and slower ones ran), "saturating", or "" where that is not known or nothing was INT8.
     """
 
     asked: str
     loaded: str
     tried: tuple[tuple[str, str], ...] = ()
     fallback: bool = False
+    int8_sums: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,6 +82,22 @@ class SourceFacts:
 
 
 @dataclass(frozen=True)
+class EndedEarly:
+    """What ended a run before the end it was to have; what was measured until then is in the record.
+
+    Attributes:
+        cause: "signal", "error" or "disk full".
+        detail: the signal's name, "SIGTERM", or the error's text.
+    """
+
+    cause: str
+    detail: str
+
+    def __str__(self) -> str:
+        return self.detail if self.cause == "signal" else f"{self.cause}: {self.detail}"
+
+
+@dataclass(frozen=True)
 class RunFacts:
     """How the run was made.
 
@@ -78,6 +108,9 @@ class RunFacts:
         threads: of the engine, or None for its default.
         late_frames: frames that started after their turn.
         missed_turns: turns of the pace at which no frame could start: a camera's frame would be lost.
+        pauses_left_out: the run's clock stood still while something else was done after each frame.
+        ended_early: what ended it before its time, or None.
+        warm_up: what a run may take to settle.
     """
 
     frames_asked: int | None = None
@@ -87,6 +120,9 @@ class RunFacts:
     threads: int | None = None
     late_frames: int = 0
     missed_turns: int = 0
+    pauses_left_out: bool = True
+    ended_early: EndedEarly | None = None
+    warm_up: WarmUpBudget = USUAL_WARM_UP
 
 
 @dataclass(frozen=True)

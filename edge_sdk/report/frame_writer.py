@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from pathlib import Path
@@ -12,13 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_sdk.closing import ClosedByWith
-from edge_sdk.errors import ConfigError, DeviceError, ShapeError, StateError
+from edge_sdk.errors import ConfigError, DeviceError, SaveError, ShapeError, StateError
 from edge_sdk.opencv_files import opencv_name, opencv_target, plain_name
+from edge_sdk.saving import save_bytes
 
 __all__ = ["FrameWriter"]
 
 _CODECS = {".mp4": "mp4v", ".avi": "MJPG"}
 _JPEG_QUALITY = 90
+_UNKNOWN_FPS = 10.0
+_LEAST_FPS, _MOST_FPS = 0.1, 240.0
+_FRAMES_TO_TELL = 30
+"""So many pictures wait in memory until their times tell the rate of a video."""
 
 _NAME_BYTES = 200
 """Of a picture's name: file systems take 255 bytes, with number, suffix and `.part`."""
@@ -32,7 +36,8 @@ class FrameWriter(ClosedByWith):
 
     Arguments:
         path: a folder, made if it is not there; or a file that ends in .mp4 or .avi, replaced.
-        fps: frame rate of a video, in frames a second.
+        fps: frame rate of a video, in frames a second; None for that of the times given with the pictures
+            (the median of the first 30), or 10 where none are given.
 
     Attributes:
         path: as given.
@@ -43,7 +48,7 @@ class FrameWriter(ClosedByWith):
         DeviceError: the folder cannot be made or written to.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, fps: float = 10.0) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, fps: float | None = 10.0) -> None:
         self.path = Path(path)
         self.count = 0
         suffix = self.path.suffix.lower()
@@ -51,9 +56,11 @@ class FrameWriter(ClosedByWith):
         if not self._is_video and suffix and not self.path.is_dir():
             known = ", ".join(_CODECS)
             raise ConfigError(f"{self.path}: expected a folder or a video file ({known}), found {suffix!r}")
-        if not fps > 0:
+        if fps is not None and not 0 < fps < float("inf"):
             raise ConfigError(f"fps: expected frames a second above 0, found {fps!r}")
         self._fps = fps
+        self._held: list[NDArray[np.uint8]] = []
+        self._times_ns: list[int] = []
         self._video: cv2.VideoWriter | None = None
         self._size_wh: tuple[int, int] | None = None
         self._names: set[str] = set()
@@ -69,13 +76,19 @@ class FrameWriter(ClosedByWith):
         if not os.access(folder, os.W_OK):
             raise DeviceError(f"{folder}: no permission to write there")
 
-    def write(self, key: str, picture: NDArray[np.uint8]) -> Path:
+    @property
+    def fps(self) -> float | None:
+        """Frame rate of the video, None while it is not known yet."""
+        return self._fps
+
+    def write(self, key: str, picture: NDArray[np.uint8], at_ns: int | None = None) -> Path:
         """Writes one picture.
 
         Arguments:
             key: names the file in a folder; repeated keys are numbered. A video ignores it.
             picture: uint8 [height, width, 3], red first. In a video, one of another size than the
                 first is fitted into that size, with bars.
+            at_ns: when it was taken, in nanoseconds on any clock; a video without a rate needs it.
 
         Returns: the file.
 
@@ -90,7 +103,7 @@ class FrameWriter(ClosedByWith):
             found = f"{picture.dtype} {list(picture.shape)}"
             raise ShapeError("picture", "uint8 [height, width, 3]", found)
         bgr = np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), np.uint8)
-        path = self._write_frame(bgr) if self._is_video else self._write_file(key, bgr)
+        path = self._write_video(bgr, at_ns) if self._is_video else self._write_file(key, bgr)
         self.count += 1
         return path
 
@@ -103,6 +116,7 @@ class FrameWriter(ClosedByWith):
         if self._closed:
             return
         self._closed = True
+        self._release_held()
         if self._video is None:
             return
         self._video.release()
@@ -127,24 +141,38 @@ class FrameWriter(ClosedByWith):
 
     def _write_file(self, key: str, bgr: NDArray[np.uint8]) -> Path:
         path = self.path / f"{self._name(key)}.jpg"
-        part = path.with_name(f"{path.name}.part")
         _, encoded = cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY])
         try:
-            part.write_bytes(encoded.tobytes())
-            part.replace(path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
+            save_bytes(path, encoded.tobytes(), sync=False)
+        except SaveError as error:
             raise DeviceError(
-                f"{path}: cannot be written after {self.count} pictures: {error.strerror}"
-            ) from None
+                f"{path}: cannot be written after {self.count} pictures: {error.problem}"
+            ) from error
         return path
+
+    def _write_video(self, bgr: NDArray[np.uint8], at_ns: int | None) -> Path:
+        """Holds the first pictures back until their times say the frame rate."""
+        if self._fps is not None:
+            return self._write_frame(bgr)
+        self._held.append(bgr)
+        if at_ns is not None:
+            self._times_ns.append(at_ns)
+        if len(self._held) >= _FRAMES_TO_TELL or at_ns is None:
+            self._release_held()
+        return self.path
+
+    def _release_held(self) -> None:
+        self._fps = self._fps or _rate_of(self._times_ns)
+        held, self._held = self._held, []
+        for bgr in held:
+            self._write_frame(bgr)
 
     def _write_frame(self, bgr: NDArray[np.uint8]) -> Path:
         if self._video is None:
             self._size_wh = bgr.shape[1] // 2 * 2, bgr.shape[0] // 2 * 2
             codec = _CODECS[self.path.suffix.lower()]
             fourcc = cv2.VideoWriter.fourcc(*codec)
+            assert self._fps is not None
             try:
                 with opencv_target(self._part) as target:
                     self._video = cv2.VideoWriter(target, fourcc, self._fps, self._size_wh)
@@ -171,6 +199,15 @@ class FrameWriter(ClosedByWith):
         self._numbers[name] = number
         self._names.add(numbered)
         return numbered
+
+
+def _rate_of(times_ns: list[int]) -> float:
+    """The rate that times show, in frames a second; `_UNKNOWN_FPS` where they show none."""
+    steps_ns = np.diff(np.array(times_ns, np.int64))
+    steps_ns = steps_ns[steps_ns > 0]
+    if not len(steps_ns):
+        return _UNKNOWN_FPS
+    return float(np.clip(1e9 / float(np.median(steps_ns)), _LEAST_FPS, _MOST_FPS))
 
 
 def _fitted(bgr: NDArray[np.uint8], size_wh: tuple[int, int]) -> NDArray[np.uint8]:

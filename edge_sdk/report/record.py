@@ -23,19 +23,21 @@ from edge_sdk.power import PowerPart
 from edge_sdk.report.facts import (
     ColdStart,
     Dropped,
+    EndedEarly,
     EngineFacts,
     ProviderFacts,
     RunFacts,
     SlaFacts,
     SourceFacts,
 )
-from edge_sdk.stats import warm_up_frames
+from edge_sdk.stats import Settling, settling
 
 __all__ = [
     "ABSENT",
     "NO_POWER",
     "ColdStart",
     "Dropped",
+    "EndedEarly",
     "EngineFacts",
     "FrameColumns",
     "ProviderFacts",
@@ -140,12 +142,16 @@ class RunRecord:
         return max(0, int(span_ns))  # a clock that went backwards must not give less than nothing
 
     @cached_property
-    def warm_up_frames(self) -> int:
-        """Leading frames kept out of every steady figure: the first result, and on to the change point."""
-        if not len(self.frames):
-            return 0
+    def settling(self) -> Settling:
+        """What was warm-up, and whether the run settled within its budget for that."""
         # A clock that went backwards makes the run invalid elsewhere; here it must only not fail.
-        return max(1, warm_up_frames(np.maximum(self.frames.latency_ns, 1), self.frames.route))
+        latency_ns = np.maximum(self.frames.latency_ns, 1)
+        return settling(self.frames.start_ns, latency_ns, self.frames.route, self.run.warm_up)
+
+    @property
+    def warm_up_frames(self) -> int:
+        """Leading frames kept out of every steady figure: the first result, and a slow head within budget."""
+        return self.settling.warm_up
 
     @cached_property
     def steady(self) -> NDArray[np.bool_]:

@@ -29,6 +29,7 @@ from edge_sdk.report.record import (
     ABSENT,
     ColdStart,
     Dropped,
+    EndedEarly,
     EngineFacts,
     FrameColumns,
     ProviderFacts,
@@ -39,8 +40,18 @@ from edge_sdk.report.record import (
 )
 from edge_sdk.report.soundness import state_findings
 from edge_sdk.report.typed import json_types, read_typed
+from edge_sdk.saving import save_text
+from edge_sdk.stats import USUAL_WARM_UP, WarmUpBudget
 
-__all__ = ["SCHEMA", "SCHEMA_VERSION", "load_record", "parse_record", "record_json", "write_record"]
+__all__ = [
+    "SCHEMA",
+    "SCHEMA_VERSION",
+    "load_record",
+    "parse_record",
+    "record_json",
+    "record_text",
+    "write_record",
+]
 
 SCHEMA = "edge-sdk/run-record"
 SCHEMA_VERSION = 2
@@ -101,11 +112,16 @@ def record_json(record: RunRecord, verdict: Mapping[str, Any] | None = None) -> 
 
 
 def write_record(record: RunRecord, path: Path | str, verdict: Mapping[str, Any] | None = None) -> None:
-    """Writes a record's file: one line a fact, one line a column.
+    """Writes a record's file: one line a fact, one line a column. Whole or not at all.
 
     Raises:
-        RecordError: the file cannot be written.
+        SaveError: the file cannot be written.
     """
+    save_text(path, record_text(record, verdict))
+
+
+def record_text(record: RunRecord, verdict: Mapping[str, Any] | None = None) -> str:
+    """Lays a record out as the text of its file."""
     sections = []
     for key, value in record_json(record, verdict).items():
         if key == "machine_state":
@@ -115,10 +131,7 @@ def write_record(record: RunRecord, path: Path | str, verdict: Mapping[str, Any]
             sections.append(f" {json.dumps(key)}: {{\n{lines}\n }}")
         else:
             sections.append(f" {json.dumps(key)}: {_compact(value)}")
-    try:
-        Path(path).write_text("{\n" + ",\n".join(sections) + "\n}\n", encoding="utf-8")
-    except OSError as error:
-        raise RecordError(f"{path}: cannot be written ({error.strerror or error})") from error
+    return "{\n" + ",\n".join(sections) + "\n}\n"
 
 
 def load_record(path: Path | str) -> RunRecord:
@@ -187,6 +200,9 @@ def parse_record(document: Any, origin: str = "record") -> RunRecord:
             threads=run.optional("threads", run.whole),
             late_frames=run.whole("late_frames"),
             missed_turns=run.whole("missed_turns"),
+            pauses_left_out=run.flag("pauses_left_out") if "pauses_left_out" in run.entries else True,
+            ended_early=run.optional("ended_early", lambda key: _ended_early(run.section(key))),
+            warm_up=run.optional("warm_up", lambda key: _warm_up(run.section(key))) or USUAL_WARM_UP,
         ),
         cold_start=_cold_start(top.section("cold_start")),
         machine=top.section("machine").entries,
@@ -218,12 +234,21 @@ def _provider(fields: Fields) -> ProviderFacts:
         loaded=fields.text("loaded"),
         tried=tuple((what, why) for what, why in tried),
         fallback=fields.flag("fallback"),
+        int8_sums=fields.optional("int8_sums", fields.text) or "",
     )
 
 
 def _cold_start(fields: Fields) -> ColdStart:
     keys = ("import_ms", "load_ms", "first_result_ms")
     return ColdStart(*(fields.optional(key, fields.number) for key in keys))
+
+
+def _ended_early(fields: Fields) -> EndedEarly:
+    return EndedEarly(fields.text("cause"), fields.text("detail"))
+
+
+def _warm_up(fields: Fields) -> WarmUpBudget:
+    return WarmUpBudget(fields.number("seconds"), fields.whole("frames"), fields.number("share"))
 
 
 def _sla(fields: Fields) -> SlaFacts:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edge_sdk.measurements import FrameResult
+from edge_sdk.stats import percentile
 
 __all__ = ["DetectorStats", "RunningStats"]
 
@@ -17,7 +18,10 @@ _WINDOW = 10_000
 
 @dataclass(frozen=True)
 class RouteStats:
-    """One route: frames since load, and latency percentiles in ms over the last 10 000 of them."""
+    """One route: frames since load, and latency percentiles in ms over the last 10 000 of them.
+
+    Percentiles are the nearest rank, as in a record: a latency that some frame really had.
+    """
 
     frames: int
     share: float
@@ -94,9 +98,9 @@ class RunningStats:
             routes[name] = RouteStats(
                 frames=self._frames[name],
                 share=self._frames[name] / total,
-                p50_ms=float(np.percentile(latency_ms, 50)),
-                p95_ms=float(np.percentile(latency_ms, 95)),
+                p50_ms=percentile(latency_ms, 0.5),
+                p95_ms=percentile(latency_ms, 0.95),
                 max_ms=float(latency_ms.max()),
-                engine_p50_ms=float(np.percentile(engine_ms, 50)),
+                engine_p50_ms=percentile(engine_ms, 0.5),
             )
         return DetectorStats(total, routes, dict(self._reasons), self._audits, self._audit_misses, provider)

@@ -9,7 +9,7 @@ import numpy as np
 from edge_sdk.machine_state.changes import StateFinding, changes
 from edge_sdk.measurements import Reason
 from edge_sdk.report.record import ABSENT, RunRecord
-from edge_sdk.sla import Sla
+from edge_sdk.sla import Sla, located_source
 
 __all__ = ["faults_of", "mismatches", "state_faults", "state_findings"]
 
@@ -26,6 +26,9 @@ def faults_of(record: RunRecord) -> list[str]:
         faults.append(f"no real engine ran: the provider is {provider.loaded}.")
     if source.ended_early:
         faults.append(f"the source ended early, after {len(frames)} frames.")
+    ended = record.run.ended_early
+    if ended is not None and ended.cause != "signal" and not source.ended_early:
+        faults.append(f"the run ended early, after {len(frames)} frames, by {ended}.")
     times = [frames.latency_ns, *frames.stage_ns.values(), *frames.engine_ns.values()]
     negative = any(((column < 0) & (column != ABSENT)).any() for column in times)
     if negative or (np.diff(frames.start_ns) < 0).any():
@@ -54,7 +57,8 @@ def mismatches(record: RunRecord, sla: Sla) -> list[str]:
     if sla.engine not in (engine.asked, engine.name):
         found.append(f"the record is of engine {engine.name}, the SLA asks for {sla.engine}.")
     home = os.path.expanduser("~") + "/"  # noqa: PTH111 - Path.expanduser fails without a home
-    if record.source.uri not in (sla.source, sla.source.replace(home, "~/")):
+    sources = (sla.source, located_source(sla))
+    if record.source.uri not in (*sources, *(source.replace(home, "~/") for source in sources)):
         found.append(f"the record is of source {record.source.uri}, the SLA asks for {sla.source}.")
     if forced := record.frames.reason.count(Reason.FORCED.value):
         found.append(

@@ -13,6 +13,7 @@ from edge_sdk.measurements import STAGES, Route
 from edge_sdk.report.clauses import ClauseVerdict
 from edge_sdk.report.machine_text import state_text
 from edge_sdk.report.power_text import power_caveats, power_facts
+from edge_sdk.report.reach import unsettled_text
 from edge_sdk.report.record import ABSENT, RunRecord
 from edge_sdk.report.soundness import state_findings
 from edge_sdk.stats import CONFIDENCE, Bounds, percentile, percentile_bounds
@@ -174,6 +175,7 @@ def _facts(record: RunRecord) -> list[tuple[str, str]]:
         (
             "Provider",
             f"{provider.loaded} (asked for {provider.asked}{', a FALLBACK' if provider.fallback else ''})"
+            + (f"; INT8 sums {provider.int8_sums}" if provider.int8_sums else "")
             + (f"; tried {tried}" if tried else ""),
         ),
         (
@@ -196,13 +198,26 @@ def _facts(record: RunRecord) -> list[tuple[str, str]]:
             + (f", import {figure(cold.import_ms)} ms" if cold.import_ms is not None else ""),
         ),
         ("Warm-up", f"leading frames kept apart, found by change point: {record.warm_up_frames}"),
+        *([("Ended early", _ended_text(record))] if run.ended_early else []),
         *power_facts(record, figure),
         ("State", state_text(record.machine_state)),
     ]
 
 
+def _ended_text(record: RunRecord) -> str:
+    """What ended a run before its time, after how much of what was asked."""
+    run = record.run
+    of_frames = f" of {run.frames_asked}" if run.frames_asked is not None else ""
+    of_s = f" of {run.duration_s_asked:g}" if run.duration_s_asked is not None else ""
+    lasted = f"{figure(record.duration_ns / 1e9)}{of_s} s"
+    return f"by {run.ended_early}, after {len(record.frames)}{of_frames} frames and {lasted}"
+
+
 def _caveats(record: RunRecord) -> list[str]:
-    caveats = [f"Machine: {finding.text}" for finding in state_findings(record)]
+    caveats = [f"This run was ended early {_ended_text(record)}."] if record.run.ended_early else []
+    if why := unsettled_text(record):
+        caveats.append(f"The run {why}")
+    caveats += [f"Machine: {finding.text}" for finding in state_findings(record)]
     caveats += [*record.conditions, *power_caveats(record)]
     for note, count in record.notes.items():
         caveats.append(f"{note} ({count} of {len(record.frames)} frames)")

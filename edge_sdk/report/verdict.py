@@ -1,16 +1,16 @@
 """Whether a run kept its SLA, clause by clause, and how sure that is.
 
 PASS: the bound that includes the sampling error is within the limit. FAIL: even the bound on the other
-side misses it. INCONCLUSIVE: the samples decide neither way. INVALID: the measurement itself is unsound,
-whatever its figures say. A verdict depends on the record and the SLA alone, so that a record can be
-judged again years later.
+side misses it. INCONCLUSIVE: the samples decide neither way, or the run is shorter than asked or did not
+settle. INVALID: the measurement itself is unsound, whatever its figures say. A verdict depends on the record
+and the SLA alone, so that a record can be judged again years later.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 
 from edge_sdk.errors import SlaViolationError
 from edge_sdk.machine_state.changes import sees_throttling
-from edge_sdk.report.clauses import ClauseVerdict, Outcome, clause_of, invalid
+from edge_sdk.report.clauses import ClauseVerdict, Outcome, clause_of, invalid, unproven
 from edge_sdk.report.machine_clauses import OWN_KEYS, judge_machine, judge_memory
 from edge_sdk.report.power_clauses import find_power
+from edge_sdk.report.reach import settled, shortfalls, unsettled_text
 from edge_sdk.report.record import ABSENT, RunRecord
+from edge_sdk.report.rounding import rounded
 from edge_sdk.report.soundness import faults_of, mismatches, state_faults
-from edge_sdk.sla import LatencyLimit, PowerLimit, Sla
+from edge_sdk.sla import LatencyLimit, PowerLimit, Sla, contradictions
 from edge_sdk.stats import (
     MIN_RATE_BLOCKS,
     Bounds,
@@ -39,9 +41,6 @@ from edge_sdk.stats import (
 __all__ = ["ClauseVerdict", "Dependence", "Outcome", "Verdicts", "judge"]
 
 _FORESEEABLE_FRAMES = 10_000_000
-_LONG_WARM_UP_SHARE = 0.2
-
-
 _SEVERITY = tuple(Outcome)
 
 
@@ -67,7 +66,8 @@ class Verdicts:
 
     Attributes:
         sla: its name.
-        overall: the worst of its clauses: INVALID, FAIL, INCONCLUSIVE, PASS.
+        overall: the worst of its clauses: FAIL, INVALID, INCONCLUSIVE, PASS. A clause that was soundly missed
+            decides, whatever could not be measured beside it.
         confidence: of each one-sided bound.
         clauses: in the order of the file.
         unsound: why the measurement is INVALID; empty when it is sound. What happened to the machine spoils
@@ -98,7 +98,8 @@ class Verdicts:
         document["clauses"] = [{**asdict(clause), "verdict": clause.verdict.value} for clause in self.clauses]
         document["unsound"], document["notes"] = list(self.unsound), list(self.notes)
         document["exit_status"] = self.exit_status
-        return document
+        rounded_document: dict[str, Any] = rounded(document)
+        return rounded_document
 
     def raise_if_violated(self) -> None:
         """Raises for a program that must stop on a missed budget.
@@ -111,23 +112,28 @@ class Verdicts:
             raise SlaViolationError(f"SLA {self.sla!r} is violated. {' '.join(failed)}")
 
 
-def judge(record: RunRecord, sla: Sla) -> Verdicts:
+def judge(record: RunRecord, sla: Sla, *, window: bool = False) -> Verdicts:
     """Judges a run by an SLA. Same record and same SLA, same verdict.
 
     Arguments:
         record: a finished run.
         sla: the limits; need not be the one the run was made for, but must ask for the same
-            engine, source, device and pace, or the verdict is INVALID.
+            engine, source, device and pace, or the verdict is INVALID; no clause passes on a run that is
+            shorter than the SLA states.
+        window: the record is of the last frames of a run that goes on: how long it is says nothing.
     """
+    record = replace(record, run=replace(record.run, warm_up=sla.run.warm_up))
     faults, spoilt = (*faults_of(record), *mismatches(record, sla)), tuple(state_faults(record))
-    clauses = [_judge_latency(record, limit, sla.confidence) for limit in sla.latency]
+    clauses = [settled(record, _judge_latency(record, limit, sla.confidence), limit) for limit in sla.latency]
     if sla.min_fps is not None:
-        clauses.append(_judge_rate(record, sla.min_fps, sla.confidence))
+        clauses.append(settled(record, _judge_rate(record, sla.min_fps, sla.confidence), None))
     if sla.max_dropped_share is not None:
         clauses.append(_judge_dropped(record, sla.max_dropped_share, sla.confidence))
     clauses += [_judge_power(record, limit, sla.confidence) for limit in sla.power]
     clauses += judge_machine(record, sla)
     clauses += judge_memory(record, sla)
+    for short in () if window else shortfalls(record, sla):
+        clauses = [unproven(clause, short) for clause in clauses]
     if faults:
         clauses = [invalid(clause, faults[0]) for clause in clauses]
     elif spoilt:
@@ -149,9 +155,9 @@ def judge(record: RunRecord, sla: Sla) -> Verdicts:
 
 
 def _judge_latency(record: RunRecord, limit: LatencyLimit, confidence: float) -> ClauseVerdict:
-    values_ms = _latencies_ms(record, limit)
+    values_ms = _latencies_ms(record, limit, record.steady)
     if limit.share is None:
-        bounds, verdict, reason = _largest(values_ms, limit)
+        bounds, verdict, reason = _largest(record, values_ms, limit)
     else:
         bounds = percentile_bounds(values_ms, limit.share, confidence)
         verdict, reason = _decide(bounds, limit.limit_ms, "ms")
@@ -160,9 +166,8 @@ def _judge_latency(record: RunRecord, limit: LatencyLimit, confidence: float) ->
     return clause_of(limit.clause, limit.limit_ms, "ms", bounds, verdict, reason)
 
 
-def _latencies_ms(record: RunRecord, limit: LatencyLimit) -> NDArray[np.float64]:
+def _latencies_ms(record: RunRecord, limit: LatencyLimit, wanted: NDArray[np.bool_]) -> NDArray[np.float64]:
     frames = record.frames
-    wanted = record.steady
     if limit.route is not None:
         wanted = wanted & frames.is_route(limit.route.value)
     column = frames.latency_ns
@@ -172,13 +177,22 @@ def _latencies_ms(record: RunRecord, limit: LatencyLimit) -> NDArray[np.float64]
     return column[wanted] / 1e6
 
 
-def _largest(values_ms: NDArray[np.float64], limit: LatencyLimit) -> tuple[Bounds, Outcome, str]:
-    """Judges the slowest frame of this very run; it says nothing of other runs."""
+def _largest(
+    record: RunRecord, values_ms: NDArray[np.float64], limit: LatencyLimit
+) -> tuple[Bounds, Outcome, str]:
+    """Judges the slowest frame after warm-up of this very run; it says nothing of other runs."""
     if not len(values_ms):
         return Bounds(None, None, None, 0), Outcome.INCONCLUSIVE, _nothing_measured(limit)
     largest = float(values_ms.max())
     over = int((values_ms > limit.limit_ms).sum())
-    reason = f"{over} of {len(values_ms)} frames over it." if over else "no frame of this run over it."
+    reason = f"{over} of {len(values_ms)} frames" if over else "no frame"
+    reason += " after warm-up over it."
+    apart_ms = _latencies_ms(record, limit, ~record.steady)
+    if len(apart_ms) and apart_ms.max() > limit.limit_ms:
+        reason += (
+            f" Not judged: cold start and warm-up, {len(apart_ms)} of {len(record.frames)} frames, "
+            f"up to {_figure(float(apart_ms.max()))} ms."
+        )
     verdict = Outcome.FAIL if over else Outcome.PASS
     return Bounds(largest, largest, None, len(values_ms)), verdict, reason + " Holds for this run only."
 
@@ -312,8 +326,10 @@ def _notes(record: RunRecord, sla: Sla, dependence: Dependence) -> Sequence[str]
         f"The first {record.warm_up_frames} of {len(record.frames)} frames are cold start and warm-up "
         "(change point), reported apart and not judged."
     )
-    if record.warm_up_frames > max(1, _LONG_WARM_UP_SHARE * len(record.frames)):
-        notes.append("Warm-up took much of the run: a longer one shows better how it settles.")
+    if why := unsettled_text(record):
+        notes.append(f"The run {why}")
+    if record.run.ended_early is not None:
+        notes.append(f"The run was ended early by {record.run.ended_early}.")
     if sla.min_fps is not None:
         notes.append("The frame rate is bounded by Student's t over blocks of 1 s.")
     if record.machine_state is None:
@@ -335,7 +351,7 @@ def _notes(record: RunRecord, sla: Sla, dependence: Dependence) -> Sequence[str]
                 )
     if record.run.pace_hz is not None:
         notes.append(f"Paced at {record.run.pace_hz:g} Hz: a higher frame rate cannot show.")
-    return notes
+    return [*notes, *contradictions(sla)]
 
 
 def _amount(value: float, unit: str) -> str:

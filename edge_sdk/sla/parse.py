@@ -13,7 +13,7 @@ from edge_sdk.measurements import STAGES, Route
 from edge_sdk.sla.power import power_limits
 from edge_sdk.sla.section import Section, load_yaml
 from edge_sdk.sla.terms import LatencyLimit, MachineLimits, MemoryLimits, RunPlan, Sla
-from edge_sdk.stats import CONFIDENCE
+from edge_sdk.stats import CONFIDENCE, USUAL_WARM_UP, WarmUpBudget
 
 __all__ = ["load_sla", "parse_sla"]
 
@@ -179,16 +179,25 @@ def _memory_limits(section: Section) -> MemoryLimits:
 
 
 def _run_plan(section: Section) -> RunPlan:
-    section.refuse_unknown(("duration_s", "frames", "pace_hz", "seed"))
+    section.refuse_unknown(("duration_s", "frames", "pace_hz", "seed", "warm_up_s", "warm_up_frames"))
     if "duration_s" in section.entries and "frames" in section.entries:
         raise SlaFileError(section.path, "run", "duration_s and frames are both given", "Give one of them.")
     frames = section.whole("frames", 1, 10_000_000)
     duration_s = section.number("duration_s", above=0, most=7 * 86_400, unit="seconds")
-    if frames is None and duration_s is None:
+    stated = frames is not None or duration_s is not None
+    if not stated:
         duration_s = 30.0
+    seconds = section.number("warm_up_s", least=0, most=3600, unit="seconds")
+    leading = section.whole("warm_up_frames", 1, 100_000)
+    usual = USUAL_WARM_UP
     return RunPlan(
         frames=frames,
         duration_s=duration_s,
         pace_hz=section.number("pace_hz", above=0, most=10_000, unit="frames/s"),
         seed=section.whole("seed", 0, 2**32 - 1) or 0,
+        length_stated=stated,
+        warm_up=WarmUpBudget(
+            seconds=usual.seconds if seconds is None else seconds,
+            frames=usual.frames if leading is None else leading,
+        ),
     )

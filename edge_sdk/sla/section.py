@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,10 @@ from typing import Any
 from edge_sdk.errors import SlaFileError
 
 __all__ = ["Section", "load_yaml"]
+
+
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+_DECIMAL = re.compile(r"[-+]?(0|[1-9]\d*)?(\.\d*)?([eE][-+]?\d+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
 @dataclass(frozen=True)
@@ -143,6 +148,18 @@ def load_yaml(raw: bytes, path: Path | None) -> dict[str, Any]:
                     raise SlaFileError(path, key, f"line {line}: given twice", "Keep one.")
                 seen.add(key)
             return super().construct_mapping(node, deep=True)
+
+        def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
+            """Refuses a number that is written otherwise than people read it: octal, base 60, with `_`."""
+            if node.tag in _NUMBERS and not _DECIMAL.fullmatch(str(node.value)):
+                line = node.start_mark.line + 1
+                raise SlaFileError(
+                    path,
+                    "",
+                    f"line {line}: {node.value!r} is read by YAML as another number than it looks like",
+                    "Write a plain decimal number; text goes in quotes.",
+                )
+            return super().construct_scalar(node)
 
     try:
         document = yaml.load(raw, StrictLoader)

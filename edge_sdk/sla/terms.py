@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edge_sdk.measurements import Route
+from edge_sdk.stats import USUAL_WARM_UP, WarmUpBudget
 
 __all__ = ["LatencyLimit", "MachineLimits", "MemoryLimits", "PowerLimit", "RunPlan", "Sla"]
 
@@ -86,12 +87,16 @@ class RunPlan:
         duration_s: seconds to run, or None when the frames decide.
         pace_hz: frames started a second, or None for back to back.
         seed: of whatever is drawn at random in the run.
+        length_stated: the file states `frames` or `duration_s`, so that a shorter run is not enough.
+        warm_up: what the run may take to settle; a longer slow head is judged with the rest.
     """
 
     frames: int | None = None
     duration_s: float | None = None
     pace_hz: float | None = None
     seed: int = 0
+    length_stated: bool = True
+    warm_up: WarmUpBudget = USUAL_WARM_UP
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from edge_sdk.sources.picture_facts import picture_facts
 __all__ = ["FlirFile", "canonical", "flir_file"]
 
 _MARK = b"FLIR\0"
-_RAW, _VISIBLE, _CAMERA = 1, 14, 32
+_RAW, _VISIBLE, _CAMERA, _INSET = 1, 14, 32, 42
 _PICTURE_AT = 32
 """Bytes before the picture in a record that holds one."""
 
@@ -154,13 +154,16 @@ def _parsed(whole: bytes) -> FlirFile:
     if count > _MOST_RECORDS:
         raise ValueError(f"its FLIR part states {count} records, at most {_MOST_RECORDS} are read")
     records: dict[int, bytes] = {}
+    unread = False
     for number in range(count):
         entry = directory_at + 32 * number
         kind, _subtype, _version, _index, at, length = struct.unpack_from(order + "HHIIII", whole, entry)
+        if number >= count - _UNREAD_ENTRIES and kind in (_RAW, _VISIBLE, _CAMERA, _INSET):
+            unread = True
         if kind and at < len(whole):
             records.setdefault(kind, whole[at : at + length])
     model = records.get(_CAMERA, b"")[_MODEL_AT : _MODEL_AT + _MODEL_BYTES].partition(b"\0")[0]
-    return FlirFile(records, model.decode("ascii", "replace").strip(), order == ">")
+    return FlirFile(records, model.decode("ascii", "replace").strip(), order == ">" and not unread)
 
 
 def _order(record: bytes) -> str:

@@ -180,13 +180,16 @@ class PairsSource(BaseSource):
             "ignored_files": self._rgb.ignored + self._thermal.ignored,
             "rgb_size_wh": _as_list(self._rgb_reader.size_wh),
             "thermal_size_wh": _as_list(self._thermal_reader.size_wh),
-            "thermal_unit": "; ".join(sorted(self._units))
-            or (ThermalUnit.CENTIKELVIN if self.unit.absolute else ThermalUnit.COUNTS).value,
+            "thermal_unit": self._thermal_unit() if self._thermal.files else None,
             "registration": self._rule.origin,
             "licences": list(self.sidecar.licences),
             "still": self.still,
             "conditions": self._turned.conditions,
         }
+
+    def _thermal_unit(self) -> str:
+        asked = ThermalUnit.CENTIKELVIN if self.unit.absolute else ThermalUnit.COUNTS
+        return "; ".join(sorted(self._units)) or asked.value
 
     def _refuse_no_pair(self, uri: SourceUri) -> None:
         rgb, thermal = self._rgb, self._thermal

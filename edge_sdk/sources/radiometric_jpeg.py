@@ -14,6 +14,7 @@ from edge_sdk.clock import Clock
 from edge_sdk.errors import ConfigError, FrameError, FrameTooLargeError
 from edge_sdk.frames import Calibration, FramePair, Registration, RgbFrame, ThermalFrame
 from edge_sdk.picture_size import check_bytes, check_size
+from edge_sdk.requirements import install_hint
 from edge_sdk.sources.base import BaseSource, OnBad
 from edge_sdk.sources.dirp import Dirp
 from edge_sdk.sources.flir_file import FlirFile, canonical, flir_file
@@ -231,5 +232,5 @@ def _require_flyr(text: str) -> None:
     except ImportError:
         raise ConfigError(
             f"{text}: FLIR files need the library flyr (EUPL 1.2, so it is no part of this SDK). "
-            "Install it: pip install 'edge-sdk[flir]'"
+            f"Install it: {install_hint('flir')}"
         ) from None

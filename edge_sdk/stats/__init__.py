@@ -32,9 +32,13 @@ from edge_sdk.stats.energy import (
 )
 from edge_sdk.stats.series import (
     MAX_WARM_UP_SHARE,
+    USUAL_WARM_UP,
     Block,
+    Settling,
+    WarmUpBudget,
     block_percentiles,
     lag1_autocorrelation,
+    settling,
     warm_up_frames,
 )
 from edge_sdk.stats.trace_checks import (
@@ -57,11 +61,14 @@ __all__ = [
     "MIN_RATE_BLOCKS",
     "MIN_SAMPLES",
     "MIN_WINDOW_S",
+    "USUAL_WARM_UP",
     "Block",
     "Bounds",
     "Energy",
     "Figure",
     "GroupFit",
+    "Settling",
+    "WarmUpBudget",
     "admissible_over",
     "binomial_cdf",
     "block_percentiles",
@@ -76,6 +83,7 @@ __all__ = [
     "rate_bounds",
     "refuse_impossible",
     "samples_needed",
+    "settling",
     "share_bounds",
     "warm_up_frames",
     "window_energy",

@@ -13,7 +13,17 @@ from numpy.typing import ArrayLike, NDArray
 from edge_sdk.errors import ConfigError
 from edge_sdk.stats.bounds import BLOCK_NS, percentile
 
-__all__ = ["MAX_WARM_UP_SHARE", "Block", "block_percentiles", "lag1_autocorrelation", "warm_up_frames"]
+__all__ = [
+    "MAX_WARM_UP_SHARE",
+    "USUAL_WARM_UP",
+    "Block",
+    "Settling",
+    "WarmUpBudget",
+    "block_percentiles",
+    "lag1_autocorrelation",
+    "settling",
+    "warm_up_frames",
+]
 
 MAX_WARM_UP_SHARE = 0.5
 """No more than this share of a series is ever taken for warm-up."""
@@ -37,6 +47,73 @@ class Block:
     start_ns: int
     samples: int
     value: float
+
+
+@dataclass(frozen=True)
+class WarmUpBudget:
+    """How long a run may take to settle: a slow head within all three is warm-up, a longer one is not.
+
+    Attributes:
+        seconds: from the first frame's start.
+        frames: leading frames, the cold first one included.
+        share: of all frames of the run.
+    """
+
+    seconds: float = 5.0
+    frames: int = 100
+    share: float = 0.1
+
+
+USUAL_WARM_UP = WarmUpBudget()
+"""What a run may take to settle where nobody states otherwise."""
+
+
+@dataclass(frozen=True)
+class Settling:
+    """How a run settled.
+
+    Attributes:
+        warm_up: leading frames that no steady figure counts: the cold one, and a slow head within the budget.
+        head: leading frames of a slow head that is longer than the budget, counted with the rest; 0: none.
+        head_s: how long that head lasted, in seconds.
+        slower: by what factor its median is over that of the rest; 1 without a head.
+    """
+
+    warm_up: int
+    head: int = 0
+    head_s: float = 0.0
+    slower: float = 1.0
+
+
+def settling(
+    start_ns: ArrayLike,
+    latency_ns: ArrayLike,
+    groups: Sequence[Any] | None = None,
+    budget: WarmUpBudget = USUAL_WARM_UP,
+) -> Settling:
+    """Divides a run into warm-up and rest, and says where it did not settle in time.
+
+    The first frame is cold and never counts. A slow head as `warm_up_frames` finds it is warm-up only as
+    far as the budget allows all of it; a longer one would hide what the run was like for much of its time.
+
+    Arguments:
+        start_ns, latency_ns: of each frame in order, in nanoseconds.
+        groups: the kind of each frame (its route), see `warm_up_frames`.
+        budget: for warm-up.
+    """
+    starts, latencies = np.asarray(start_ns, np.int64), np.asarray(latency_ns, np.float64)
+    count = len(latencies)
+    if not count:
+        return Settling(0)
+    head = warm_up_frames(latencies, groups)
+    if head <= 1:
+        return Settling(1)
+    head_s = float(starts[head] - starts[0]) / 1e9
+    if head_s <= budget.seconds and head <= min(budget.frames, max(1, int(budget.share * count))):
+        return Settling(head)
+    levels = _over_own_level(np.log(latencies), groups)
+    slower = math.exp(float(np.median(levels[:head])) - float(np.median(levels[head:])))
+    return Settling(1, head, head_s, slower)
 
 
 def lag1_autocorrelation(values: ArrayLike) -> float | None:

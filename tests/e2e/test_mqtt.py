@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -19,9 +21,11 @@ from live_runs import eventually
 from paho.mqtt.enums import CallbackAPIVersion
 from pairs import make_pair
 
+from edge_sdk.clock import FakeClock
 from edge_sdk.pipeline import load
 from edge_sdk.publish.messages import RESULT_SCHEMA, STATUS_SCHEMA
 from edge_sdk.publish.mqtt import MqttPublisher, parse_broker
+from edge_sdk.report.verdict import Dependence, Outcome, Verdicts
 from edge_sdk.runs import run_source
 from edge_sdk.sources import MemorySource
 
@@ -50,6 +54,11 @@ class Broker:
             [MOSQUITTO, "-c", str(self._config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         assert eventually(self._answers), "mosquitto does not start"
+
+    def stop(self, stopped: bool) -> None:
+        """Lets it stand still, its connections open, or go on."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP if stopped else signal.SIGCONT)
 
     def kill(self) -> None:
         if self.process is not None:
@@ -85,6 +94,12 @@ class Listener:
         self._client.connect("127.0.0.1", port)
         self._client.loop_start()
         assert self._subscribed.wait(20)
+
+    def stamps(self) -> list[tuple[str, int]]:
+        """Run and sequence of each result as it came, doubles too."""
+        return [
+            (message["run"], message["sequence"]) for topic, message in self.heard if topic == "site/7/result"
+        ]
 
     def keys(self) -> list[str]:
         """Keys of the results, in the order in which they came, each once."""
@@ -153,6 +168,114 @@ def test_messages_of_a_dead_process_reach_the_broker_at_the_next_start(
         assert eventually(lambda: len(listener.keys()) == 4)
     assert listener.keys() == ["000", "001", "002", "003"]
     listener.close()
+
+
+def test_a_full_disk_does_not_end_the_publishing(
+    broker: Broker, tmp_path: Path, answer: Callable[[MqttPublisher, range], None]
+) -> None:
+    """SQLite meets a full disk on storing and on removing; both happen later, and nothing is lost."""
+    where = parse_broker(f"mqtt://127.0.0.1:{broker.port}/site/7")
+    listener = Listener(broker.port)
+    with MqttPublisher(where, tmp_path / "spool.db", every=True) as publisher:
+        answer(publisher, range(5))
+        assert eventually(lambda: publisher.waiting == 0)
+        spool, room = publisher._spool, threading.Event()
+        flush = spool._flush
+
+        def no_room() -> None:
+            if not room.is_set():
+                spool._failed(sqlite3.OperationalError("database or disk is full"))
+            else:
+                flush()
+
+        spool._flush = no_room  # type: ignore[method-assign]
+        answer(publisher, range(5, 15))
+        assert eventually(lambda: len(listener.keys()) == 15), "they go to the broker from memory"
+        assert eventually(lambda: publisher.published == 15)
+        assert "database or disk is full; messages wait in memory" in publisher.problem
+        broker.kill()
+        answer(publisher, range(15, 18))
+        assert eventually(lambda: spool.in_memory == 3)
+        room.set()
+        assert eventually(lambda: spool.in_memory == 0)
+        assert "disk" not in publisher.problem
+        broker.start()
+        assert eventually(lambda: publisher.waiting == 0, 60)
+    assert publisher.lost == 0
+    assert publisher.published == 18
+    listener.close()
+
+
+def test_a_packet_id_that_comes_again_confirms_nothing(
+    broker: Broker, tmp_path: Path, answer: Callable[[MqttPublisher, range], None]
+) -> None:
+    """Ids are 16 bits: 65535 messages later a result has the id that `online` had, long confirmed."""
+    where = parse_broker(f"mqtt://127.0.0.1:{broker.port}/site/7")
+    with MqttPublisher(where, tmp_path / "spool.db", every=True) as publisher:
+        answer(publisher, range(3))
+        assert eventually(lambda: publisher.published == 3)
+        publisher._client._last_mid = 65535  # type: ignore[attr-defined]
+        broker.stop(True)
+        answer(publisher, range(3, 8))
+        assert eventually(lambda: len(publisher._on_the_way) == 5)
+        assert not eventually(lambda: publisher.published > 3, 0.5), "nobody has confirmed them"
+        assert publisher.waiting == 5
+        broker.stop(False)
+        assert eventually(lambda: publisher.published == 8)
+
+
+def test_a_killed_runs_messages_come_again_under_their_own_name(
+    broker: Broker, tmp_path: Path, toy_fusion: Path
+) -> None:
+    """Killed while messages are on their way: doubles have the same run and sequence, others never do."""
+    from frames_on_disk import write_pairs
+
+    write_pairs(tmp_path / "site", keys=[str(index) for index in range(8)])
+    listener = Listener(broker.port)
+    command = [
+        sys.executable, "-m", "edge_sdk.cli.main", "run", "--source", f"pairs:{tmp_path}/site",
+        "--engine", str(toy_fusion), "--device", "cpu", "--no-progress", "--mqtt-every", "--loop", "0",
+        "--pace-hz", "30",
+        "--mqtt", f"mqtt://127.0.0.1:{broker.port}/site/7", "--mqtt-spool", str(tmp_path / "spool.db"),
+    ]  # fmt: skip
+    for start in (1, 2):
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
+            assert eventually(lambda start=start: len({run for run, _ in listener.stamps()}) == start, 60)
+            second = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert second.returncode == 3
+            assert f"process {program.pid} (since" in second.stderr
+            assert "--mqtt-spool" in second.stderr
+            program.send_signal(signal.SIGKILL)
+    done = subprocess.run([*command, "--frames", "5"], capture_output=True, text=True, check=False)
+    assert "5 confirmed" in done.stdout or "0 waiting on disk" in done.stdout, done.stderr
+    assert eventually(lambda: len({run for run, _ in listener.stamps()}) == 3)
+    by_stamp: dict[tuple[str, int], str] = {}
+    for topic, message in listener.heard:
+        if topic == "site/7/result":
+            stamp = message["run"], message["sequence"]
+            assert by_stamp.setdefault(stamp, json.dumps(message)) == json.dumps(message)
+    for run in {run for run, _ in by_stamp}:
+        numbers = sorted(sequence for name, sequence in by_stamp if name == run)
+        assert numbers == list(range(len(numbers))), "nothing of a run is missing"
+    listener.close()
+
+
+def test_verdicts_are_repeated_once_a_minute_whatever_the_date_does(tmp_path: Path) -> None:
+    clock, date_s = FakeClock(), [2e9]
+    verdicts = Verdicts("x", Outcome.PASS, 0.99, (), (), Dependence(None, 0, None, None), 1, ())
+    with MqttPublisher(
+        parse_broker("mqtt://127.0.0.1:9/x"), tmp_path / "spool.db", now_s=lambda: date_s[0], clock=clock
+    ) as publisher:
+        publisher.judged(verdicts, 1)
+        date_s[0] = 1e9  # as when the first NTP answer comes
+        publisher.judged(verdicts, 1)
+        clock.advance_ns(59_000_000_000)
+        date_s[0] = 3e9
+        publisher.judged(verdicts, 1)
+        assert publisher.waiting == 1
+        clock.advance_ns(2_000_000_000)
+        publisher.judged(verdicts, 1)
+    assert publisher.left_waiting == 2
 
 
 def test_only_findings_and_route_changes_unless_every_pair_is_asked_for(

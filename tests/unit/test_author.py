@@ -16,6 +16,8 @@ from edge_sdk.engine.bundle import load_bundle
 from edge_sdk.engine.inputs import GraphInputs
 from edge_sdk.errors import ConfigError, EngineIntegrityError, EngineMismatchError, ManifestError
 
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+
 
 def outputs_only(tmp_path: Path, outputs: dict[str, tuple[int, list[int]]], inputs: int = 1) -> Path:
     """A model that gives zeros of these dtypes and shapes whatever it reads."""
@@ -24,10 +26,11 @@ def outputs_only(tmp_path: Path, outputs: dict[str, tuple[int, list[int]]], inpu
         for index in range(inputs)
     ]
     nodes = [helper.make_node("ReduceMean", [edge.name], [f"mean{edge.name}"], keepdims=0) for edge in edges]
-    constants, declared = [], []
+    constants, declared = [helper.make_tensor("nothing", FLOAT, [], [0.0])], []
+    nodes.append(helper.make_node("Mul", ["meanimage0", "nothing"], ["zero"]))
     for name, (kind, shape) in outputs.items():
         constants.append(helper.make_tensor(f"{name}_shape", TensorProto.INT64, [len(shape)], shape))
-        nodes.append(helper.make_node("Expand", ["meanimage0", f"{name}_shape"], [f"{name}_real"]))
+        nodes.append(helper.make_node("Expand", ["zero", f"{name}_shape"], [f"{name}_real"]))
         nodes.append(helper.make_node("Cast", [f"{name}_real"], [name], to=kind))
         declared.append(helper.make_tensor_value_info(name, kind, shape))
     graph = helper.make_graph(nodes, "outputs", edges, declared, constants)
@@ -55,9 +58,6 @@ def test_a_users_model_runs_in_one_call(tmp_path: Path, reads: str, layout: str,
         runner.run("detector")
         logits = runner.array("detector", "scores")
         np.testing.assert_allclose(1 / (1 + np.exp(-logits)), toy_score(160), atol=1e-4)
-
-
-FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
 
 @pytest.mark.parametrize(
@@ -168,3 +168,11 @@ def test_precision_is_told_from_the_file(tmp_path: Path) -> None:
     )
     (tmp_path / "q.onnx").write_bytes(onnx.ModelProto.SerializeToString(model))
     assert describe_graph(tmp_path, "q.onnx", meanings)["precision"] == "int8"
+
+
+def test_a_folder_with_other_things_is_left_alone(tmp_path: Path, toy_single: Path) -> None:
+    (tmp_path / "engines").mkdir()
+    (tmp_path / "engines" / "__init__.py").touch()
+    with pytest.raises(ConfigError, match=r"not empty; .*e\.g\. .*engines/mine"):
+        new_single_bundle(toy_single / "rgb.onnx", tmp_path / "engines", name="mine", classes=["bright"])
+    assert [path.name for path in (tmp_path / "engines").iterdir()] == ["__init__.py"]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +303,33 @@ def test_a_video_and_a_stack_are_paired_by_their_times(tmp_path: Path) -> None:
         ["ended"],
         ["ended", "ended"],
     )
+
+
+def test_files_that_stand_for_cameras_are_gone_through_as_often_as_asked(tmp_path: Path) -> None:
+    write_video(tmp_path / "rgb.mkv", 12, 30)
+    np.save(tmp_path / "thermal.npy", thermal_stack(4))
+    uri = camera_uri(f"file://{tmp_path}/rgb.mkv", f"file://{tmp_path}/thermal.npy?fps=10&unit=centikelvin")
+    with open_source(uri) as source:
+        once = list(source)
+    with open_source(uri, loop=3) as source:
+        thrice = list(source)
+        assert list(source) == []
+        ledger = source.status()["pairing"]["frames"]["rgb"]  # type: ignore[attr-defined]
+    assert [pair.key for pair in thrice] == [pair.key for pair in once] * 3
+    for now, then in zip(thrice, once * 3, strict=True):
+        for camera in ("rgb", "thermal"):
+            a, b = getattr(now, camera), getattr(then, camera)
+            assert (a is None) == (b is None)
+            if a is not None:
+                np.testing.assert_array_equal(a.image, b.image)
+                assert a.timestamp_ns == b.timestamp_ns
+    assert ledger["offered"] == 36 == ledger["given"] + ledger["waiting"] + sum(ledger["dropped"].values())
+    with open_source(uri, loop=0) as source:
+        assert source.length is None
+        assert len(list(islice(source, 5 * len(once) + 1))) == 5 * len(once) + 1
+    alone = f"file://{tmp_path}/thermal.npy?unit=centikelvin"
+    with open_source(alone, loop=2) as source:
+        assert len(list(source)) == 8
 
 
 @pytest.mark.parametrize(

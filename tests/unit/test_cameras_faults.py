@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 import pytest
-from fake_cameras import MS, START_NS, S, Trouble, make_rig
+from fake_cameras import MS, START_NS, FakeCamera, FakeDevice, S, Trouble, make_rig
 
+from edge_sdk.clock import FakeClock
 from edge_sdk.errors import CameraError, CamerasSilentError, ConfigError, StateError
 from edge_sdk.frames import Calibration, FfcState, FramePair, ThermalUnit
 from edge_sdk.pipeline import load
@@ -17,6 +18,7 @@ from edge_sdk.routing import GateConfig, RouterState, look_at_rgb, measure_healt
 from edge_sdk.runs import RunPlan, record_run
 from edge_sdk.sources import MemorySource
 from edge_sdk.sources.cameras import CameraSource, HealthLimits
+from edge_sdk.sources.cameras.settings import CameraAddress
 
 BEGIN_S, END_S = 2.0, 5.0
 FAULTS = {
@@ -269,9 +271,20 @@ def test_a_closed_source_says_so_and_describes_itself_as_json() -> None:
     assert all(camera.open_devices == 0 for camera in rig.cameras.values())
 
 
-def test_cameras_have_no_passes() -> None:
-    with pytest.raises(ConfigError, match="loop"):
-        CameraSource("v4l2:///dev/fake0", loop=2)
+def test_live_cameras_go_on_for_ever_and_have_no_number_of_passes() -> None:
+    opened: list[str] = []
+
+    def opener(address: CameraAddress) -> FakeDevice:
+        opened.append(address.text)
+        return FakeCamera("rgb", 30, FakeClock(START_NS)).open()
+
+    with pytest.raises(ConfigError, match="goes on until it is closed; expected 0 or 1, found 2"):
+        CameraSource("v4l2:///dev/fake0", loop=2, opener=opener)
+    assert opened == []
+    for loop in (0, 1):
+        with CameraSource("v4l2:///dev/fake0", loop=loop, opener=opener) as source:
+            assert source.length is None
+            assert len(list(islice(source, 30))) == 30
 
 
 def test_the_record_of_a_run_says_what_became_of_every_frame(

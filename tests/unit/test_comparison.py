@@ -16,11 +16,11 @@ from records import record_of
 from typer.testing import CliRunner, Result
 
 from edge_sdk.cli.main import app
-from edge_sdk.errors import RecordError
+from edge_sdk.errors import ConfigError, RecordError
 from edge_sdk.machine_state.reader import MachineReader
 from edge_sdk.machine_state.state import RunState
 from edge_sdk.measurements import Route
-from edge_sdk.report.comparison import Ratio, compare_records, differences
+from edge_sdk.report.comparison import Ratio, compare_records, differences, regressions
 from edge_sdk.report.record import ProviderFacts, RunFacts, RunRecord, SourceFacts
 from edge_sdk.report.record_file import write_record
 
@@ -134,8 +134,8 @@ def test_a_slower_run_is_told_from_a_like_one(record: RunRecord, state: RunState
         assert ratio.lower is not None
         assert ratio.upper is not None
         assert 1.4 < ratio.lower < ratio.upper < 1.6
-        assert ratio.meaning == "B is higher"
-    assert named(noisy(30, state), record)["latency P50"].meaning == "B is lower"
+        assert ratio.meaning == "one run each: no claim"
+    assert named(noisy(30, state), record)["latency P50"].meaning == "one run each: no claim"
     like = named(record, noisy(20, state, seed=3))
     assert {like[name].meaning for name in ("latency P50", "latency P95")} == {"no difference shown"}
     assert like["share of route rgb"].ratio == pytest.approx(1, abs=0.01)
@@ -212,10 +212,50 @@ def test_the_command_compares_like_runs(files: tuple[Path, Path, Path], tmp_path
     assert result.exit_code == 0, result.output
     assert "UNLIKE" not in result.output
     row = next(line for line in result.output.splitlines() if "latency P50, ms" in line)
-    assert "B is higher" in row
+    assert "one run each: no claim" in row
     document = json.loads((tmp_path / "c.json").read_text())
     assert (document["schema"], document["comparable"]) == ("edge-sdk/comparison", True)
-    assert document["ratios"][0]["meaning"] == "B is higher"
+    assert document["ratios"][0]["meaning"] == "one run each: no claim"
+    assert document["fail_above"] is None
+
+
+@pytest.mark.parametrize(
+    ("order", "limit", "status", "said"),
+    [
+        ((0, 1), "40%", 1, "Worse by more than 40 %: latency P50, latency P95"),
+        ((0, 1), "5 %", 1, "Worse by more than 5 %: latency P50, latency P95"),
+        ((0, 1), "60%", 0, "Within 60 %: latency P50, latency P95"),
+        ((1, 0), "0%", 0, "Within 0 %: latency P50, latency P95"),
+        ((0, 0), "0%", 2, "Not shown to be within or over 0 %: latency P50, latency P95"),
+    ],
+)
+def test_fail_above_gives_the_comparison_an_exit_status(
+    files: tuple[Path, Path, Path], order: tuple[int, int], limit: str, status: int, said: str
+) -> None:
+    result = call(files[order[0]], files[order[1]], "--fail-above", limit)
+    assert (result.exit_code, said in result.output) == (status, True), result.output
+
+
+def test_fail_above_is_undecided_where_a_record_is_unsound(
+    record: RunRecord, state: RunState, tmp_path: Path
+) -> None:
+    write_record(record, tmp_path / "a.json")
+    write_record(replace(noisy(30, state), unsound=("cable pulled",)), tmp_path / "b.json")
+    assert call(tmp_path / "a.json", tmp_path / "b.json", "--fail-above", "5%").exit_code == 2
+
+
+@pytest.mark.parametrize("limit", ["5", "0.05", "-1%", "five%", "5%x", "nan%"])
+def test_fail_above_takes_a_percentage_alone(files: tuple[Path, Path, Path], limit: str) -> None:
+    result = call(files[0], files[1], f"--fail-above={limit}")
+    assert isinstance(result.exception, ConfigError)
+    assert "like 5%" in str(result.exception)
+
+
+def test_a_lower_frame_rate_is_the_worse_one(record: RunRecord, state: RunState) -> None:
+    slower = record_of([20.0] * 2000, period_ms=60.0, machine_state=state)
+    found = regressions(compare_records(record_of([20.0] * 2000, machine_state=state), slower), 0.3)
+    assert "throughput" in found.over
+    assert not any("share of route" in name for name in (*found.over, *found.within, *found.undecided))
 
 
 def test_the_command_refuses_unlike_runs_and_names_what_differs(

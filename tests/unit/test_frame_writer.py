@@ -97,14 +97,12 @@ def test_a_folder_whose_name_has_a_point(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_no_half_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Path, data: bytes) -> int:
-        with self.open("wb") as file:
-            file.write(data[:10])
+    def full(descriptor: int, content: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with FrameWriter(tmp_path) as writer:
         writer.write("k", rgb_image(0))
-        monkeypatch.setattr(Path, "write_bytes", full)
+        monkeypatch.setattr(os, "write", full)
         with pytest.raises(DeviceError, match="cannot be written after 1 pictures: No space left on device"):
             writer.write("l", rgb_image(0))
     assert [path.name for path in tmp_path.iterdir()] == ["k.jpg"]

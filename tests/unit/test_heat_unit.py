@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+import edge_sdk
 from edge_sdk.errors import ConfigError
+from edge_sdk.frames import ThermalUnit
 from edge_sdk.measurements import Reason, Route, Signals
+from edge_sdk.pipeline import SCORES_ARE_RANKS
 from edge_sdk.routing import Decision, GateConfig, RouterState, decide
 
 
@@ -33,3 +38,17 @@ def test_any_unit_clears_where_the_engine_does_not_ask() -> None:
 def test_an_unknown_unit_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"gate\.heat_unit: expected one of any, kelvin"):
         GateConfig(heat_unit="celsius")
+
+
+def test_scores_of_a_frame_in_counts_are_called_ranks() -> None:
+    """The reference engine's scores were calibrated on radiometric frames; nothing is known of others."""
+    with (
+        edge_sdk.load("substation-rgbt", device="cpu") as detector,
+        edge_sdk.open_source("clip:substation") as clip,
+    ):
+        pair = next(clip)
+        assert pair.thermal is not None
+        counts = replace(pair, thermal=replace(pair.thermal, unit=ThermalUnit.COUNTS))
+        assert SCORES_ARE_RANKS not in detector(pair, force="fuse").notes
+        assert SCORES_ARE_RANKS in detector(counts, force="fuse").notes
+        assert SCORES_ARE_RANKS not in detector(counts, force="rgb").notes

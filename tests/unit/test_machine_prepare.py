@@ -9,12 +9,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from pwd import getpwnam
 
 import pytest
 from machine_trees import KINDS, MachineTree, write_tools
 
 from edge_sdk.errors import ConfigError, DeviceError
-from edge_sdk.machine_state.commands import Answer, Runner, runner_in
+from edge_sdk.machine_state.commands import Answer, Runner, runner_for, runner_in
 from edge_sdk.machine_state.leftover import STATE_FOLDER, find_leftover
 from edge_sdk.machine_state.prepare import Preparation, restore_leftover
 from edge_sdk.machine_state.reader import MachineReader
@@ -170,7 +171,7 @@ def test_a_mode_that_could_not_be_put_back_is_not_changed(tmp_path: Path) -> Non
 
 
 def test_without_a_place_for_the_note_nothing_is_changed(jetson: Jetson) -> None:
-    jetson.tree.write("var/lib/edge-sdk", "a file where the folder should be")
+    jetson.tree.write(STATE_FOLDER, "a file where the folder should be")
     with pytest.raises(DeviceError, match="nothing was changed"):
         jetson.prepare().__enter__()
     assert jetson.calls() == []
@@ -254,6 +255,152 @@ def test_a_note_that_is_not_whole_was_written_before_any_change(content: str, je
     assert jetson.calls() == []
 
 
+def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes a file somebody else's: given away where that is allowed, else by being somebody else."""
+    if os.geteuid() == 0:
+        os.chown(path, 12345, 12345)
+    else:
+        mine = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+
+
+@pytest.mark.parametrize("name", ["prepared.json", "clocks.new"])
+def test_a_planted_link_is_not_followed(name: str, jetson: Jetson, tmp_path: Path) -> None:
+    target = tmp_path / "passwd"
+    target.write_text("of the system")
+    (jetson.root / STATE_FOLDER).mkdir()
+    (jetson.root / STATE_FOLDER / name).symlink_to(target)
+    if name == "prepared.json":
+        with pytest.raises(DeviceError, match=r"prepared\.json: is a link"):
+            jetson.prepare().__enter__()
+        leftover = find_leftover(jetson.root)
+        assert leftover is not None
+        assert "is a link" in leftover.text
+        assert jetson.state() == FREE
+    else:
+        with jetson.prepare():
+            assert jetson.state() == PREPARED
+    assert target.read_text() == "of the system"
+
+
+def test_a_folder_that_is_a_link_or_open_to_others_is_refused(jetson: Jetson, tmp_path: Path) -> None:
+    folder = jetson.root / STATE_FOLDER
+    (tmp_path / "elsewhere").mkdir()
+    folder.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(DeviceError, match="is a link; the folder itself was expected"):
+        jetson.prepare().__enter__()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    folder.unlink()
+    for path in (folder, folder.parent):
+        folder.mkdir(exist_ok=True)
+        path.chmod(0o777)
+        with pytest.raises(DeviceError, match=r"may be written to by others \(mode 777\)"):
+            jetson.prepare().__enter__()
+        path.chmod(0o755)
+    jetson.tree.write("etc/shadow", "x")
+    os.link(jetson.root / "etc/shadow", folder / "prepared.json")
+    with pytest.raises(DeviceError, match="has 2 names"):
+        jetson.prepare().__enter__()
+    assert jetson.calls() == []
+
+
+def test_a_link_of_ones_own_on_the_way_is_followed(jetson: Jetson, tmp_path: Path) -> None:
+    """As where /var lies on another disk."""
+    (jetson.root / "var/lib").rename(tmp_path / "data")
+    (jetson.root / "var/lib").symlink_to("../../data")
+    with jetson.prepare(None):
+        assert (tmp_path / "data" / Path(STATE_FOLDER).name / "prepared.json").is_file()
+    assert jetson.state() == FREE
+
+
+@pytest.mark.parametrize("part", ["", "prepared.json", "clocks.conf"])
+def test_what_belongs_to_others_is_neither_written_nor_restored(
+    part: str, jetson: Jetson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave(jetson)
+    calls = jetson.calls()
+    give_away(jetson.root / STATE_FOLDER / part, monkeypatch)
+    with pytest.raises(DeviceError, match=r"belongs to user \d+, not to root"):
+        restore_leftover(jetson.reader, jetson.run)
+    with pytest.raises(DeviceError, match="could be exchanged"):
+        jetson.prepare("MAXN").__enter__()
+    assert jetson.calls() == calls
+    assert jetson.state() == PREPARED
+    if part != "clocks.conf":
+        leftover = find_leftover(jetson.root)
+        assert leftover is not None
+        assert "belongs to user" in leftover.text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "/etc/passwd:x",
+        "{root}/sys/devices/system/cpu/../../../../etc/passwd:1",
+        "{root}/sys/kernel/uevent_helper:/tmp/x",
+        "{root}/sys/devices/system/cpu/cpu0/online:1;reboot",
+        "/sys/devices/system/cpu/cpu0/online:1",
+        "no path at all",
+    ],
+)
+def test_only_known_clocks_are_put_back(line: str, jetson: Jetson) -> None:
+    leave(jetson)
+    calls = jetson.calls()
+    with (jetson.root / STATE_FOLDER / "clocks.conf").open("a") as file:
+        file.write(line.format(root=jetson.root) + "\n")
+    with pytest.raises(DeviceError, match="sets no known clock, so nothing of it is put back"):
+        restore_leftover(jetson.reader, jetson.run)
+    assert jetson.calls() == calls
+    assert find_leftover(jetson.root) is not None, "the note stays"
+
+
+def test_what_the_tool_stores_and_is_not_known_is_said_and_left_out(jetson: Jetson) -> None:
+    def run(command: object) -> Answer:
+        words = list(command)  # type: ignore[call-overload]
+        answer = jetson.run(words)
+        if words[1:2] == ["--store"]:
+            with Path(words[2]).open("a") as file:
+                file.write(f"{jetson.root}/proc/sys/kernel/core_pattern:|x\n")
+        return answer
+
+    with jetson.prepare(run=run):
+        said = [line for line in jetson.said if "not known as a clock" in line]
+        assert len(said) == 1
+        assert "core_pattern" in said[0]
+    assert jetson.state() == FREE
+    with pytest.raises(DeviceError, match="expected lines PATH:VALUE of known clocks, found 'an empty file'"):
+        jetson.prepare(run=lambda words: _stores_nothing(jetson, list(words))).__enter__()
+    assert jetson.state() == FREE
+
+
+def _stores_nothing(jetson: Jetson, words: list[str]) -> Answer:
+    if words[1:2] == ["--store"]:
+        Path(words[2]).touch()
+        return Answer(0)
+    return jetson.run(words)
+
+
+@pytest.mark.parametrize(("mode_id", "mode_name"), [(99, "MODE_30W"), (2, "MAXN")])
+def test_a_mode_that_is_not_this_machines_is_not_set(mode_id: int, mode_name: str, jetson: Jetson) -> None:
+    leave(jetson, mode_id=mode_id, mode_name=mode_name)
+    with pytest.raises(DeviceError, match=rf"asks for power mode {mode_name} \(id {mode_id}\)"):
+        restore_leftover(jetson.reader, jetson.run)
+    assert not any("-m 99" in call for call in jetson.calls())
+
+
+def test_notes_of_earlier_versions_are_told_and_not_used(jetson: Jetson) -> None:
+    jetson.tree.write("var/lib/edge-sdk/prepared.json", json.dumps({"mode_id": 0, "mode_name": "MAXN"}))
+    leftover = find_leftover(jetson.root)
+    assert leftover is not None
+    assert "prepared.json of an earlier version of edge-sdk; they are not used" in leftover.text
+    with pytest.raises(DeviceError, match="not used"):
+        restore_leftover(jetson.reader, jetson.run)
+    assert jetson.calls() == []
+    with jetson.prepare():
+        assert any("not used" in line for line in jetson.said)
+    assert jetson.state() == FREE
+
+
 def test_a_lock_on_a_removed_note_does_not_count(jetson: Jetson) -> None:
     folder = jetson.root / STATE_FOLDER
     folder.mkdir()
@@ -265,7 +412,7 @@ def test_a_lock_on_a_removed_note_does_not_count(jetson: Jetson) -> None:
     os.close(stale)
 
 
-def _command(jetson: Jetson, *arguments: str) -> subprocess.Popen[str]:
+def _command(jetson: Jetson, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     """Runs the command line in a session of its own, without a terminal."""
     return subprocess.Popen(
         [
@@ -273,7 +420,7 @@ def _command(jetson: Jetson, *arguments: str) -> subprocess.Popen[str]:
             "--root", str(jetson.root), "--tools", str(jetson.tools), *arguments[1:],
         ],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True, env={**os.environ, "COLUMNS": "200"},
+        start_new_session=True, env={**os.environ, "COLUMNS": "200", **environment},
     )  # fmt: skip
 
 
@@ -297,6 +444,35 @@ def test_the_command_lines_status_is_that_of_the_command(jetson: Jetson) -> None
     assert process.returncode == 7, said
     assert "clocks are as they were" in said
     assert jetson.state() == FREE
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: only root can run a command as somebody else")
+@pytest.mark.parametrize(("option", "user"), [([], "nobody"), (["--as-root"], "root")])
+def test_under_sudo_the_command_runs_as_who_called(option: list[str], user: str, jetson: Jetson) -> None:
+    nobody = getpwnam("nobody")
+    call = ("--mode", "50W", "--apply", *option, "--", "sh", "-c", 'id -un; id -Gn; echo "$HOME"')
+    process = _command(jetson, "prepare", *call, SUDO_UID=str(nobody.pw_uid), SUDO_GID=str(nobody.pw_gid))
+    out, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    name, groups, home = out.splitlines()
+    assert name == user
+    assert "power mode is MODE_50W" in said
+    assert ("root" in groups.split()) == (user == "root")
+    assert (home == nobody.pw_dir) == (user == "nobody")
+    assert jetson.state() == FREE
+    missing = _command(jetson, "prepare", *call, SUDO_UID="54321")
+    _, said = missing.communicate(timeout=120)
+    assert (missing.returncode, "has no user 54321" in said) == ((0, False) if option else (3, True))
+
+
+def test_root_runs_the_systems_tools_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "edge-sdk-test-tool"
+    tool.write_text("#!/bin/sh\necho planted\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for user, found in ((1000, "planted\n"), (0, "")):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        assert runner_for(Path("/"))([tool.name]).out == found
 
 
 @pytest.mark.parametrize(
@@ -328,7 +504,7 @@ def test_kill_9_leaves_a_note_that_the_next_call_works_off(jetson: Jetson) -> No
     assert leftover is not None
     assert not leftover.alive
     shown = _command(jetson, "show")
-    assert "Put it back: sudo edge-sdk machine restore." in shown.communicate(timeout=120)[0]
+    assert "Put it back: `sudo edge-sdk machine restore`." in shown.communicate(timeout=120)[0]
     restored = _command(jetson, "restore")
     out, _ = restored.communicate(timeout=120)
     assert restored.returncode == 0

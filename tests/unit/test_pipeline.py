@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from pairs import make_pair
 
 import edge_sdk
-from edge_sdk.cli.run import frame_line
+from edge_sdk.cli.frame_outputs import frame_line
 from edge_sdk.clock import FakeClock
 from edge_sdk.devices import DeviceChoice
 from edge_sdk.engine.bundle import load_bundle
@@ -937,3 +938,89 @@ def test_a_run_reads_into_the_engine_unless_pairs_are_shown(toy_fusion: Path) ->
 def rgb_pixels(item: FramePair) -> NDArray[np.uint8]:
     assert item.rgb is not None
     return item.rgb.image
+
+
+# Who may use a detector
+
+
+class _Held(SpyRunner):
+    """Stands still inside a graph until it is let go."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.inside, self.go = threading.Event(), threading.Event()
+
+    def run(self, graph: str) -> None:
+        self.inside.set()
+        assert self.go.wait(30)
+        super().run(graph)
+
+
+def test_a_second_thread_is_refused_while_the_first_one_is_inside(toy_plain: Path) -> None:
+    bundle = load_bundle(toy_plain)
+    runner = _Held(bundle)
+    choice = DeviceChoice("cpu", runner.provider, "int8", 1)
+    detector = Detector(bundle, runner, choice=choice, gate=bundle.manifest.gate, clock=FakeClock())
+    frames, found = pair(rgb(), thermal()), []
+    first = threading.Thread(target=lambda: found.append(detector(frames)))
+    first.start()
+    assert runner.inside.wait(30)
+    for use in (
+        lambda: detector(frames),
+        detector.reset,
+        detector.close,
+        lambda: detector.resume(detector.memory),
+        lambda: detector.read_from(MemorySource([frames])),
+    ):
+        with pytest.raises(StateError, match=r"in use by another thread: results would mix.*queue\.Queue"):
+            use()
+    assert detector.stats().frames == 0
+    runner.go.set()
+    first.join()
+    assert len(found) == 1
+    assert detector(frames).key == "k", "handing it over, one after the other, is fine"
+    detector.close()
+
+
+def test_an_error_frees_the_detector_again(toy_plain: Path) -> None:
+    with spy_on(toy_plain) as detector:
+        with pytest.raises(ConfigError):
+            detector(pair(rgb(size_wh=(128, 96)), thermal()))
+        assert detector(pair(rgb(), thermal())).key == "k"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (rgb(), r"found RgbFrame: write detector\(FramePair\(key, rgb_frame\)\)"),
+        (thermal(), r"found ThermalFrame: write detector\(FramePair\(key, thermal=thermal_frame\)\)"),
+        (rgb().image, r"found ndarray: write detector\(FramePair\(key, RgbFrame\(rgb\), ThermalFrame"),
+        ((rgb(), thermal()), "found tuple"),
+        (None, "found NoneType"),
+    ],
+)
+def test_what_is_no_pair_is_named(given: Any, words: str, toy_plain: Path) -> None:
+    with spy_on(toy_plain) as detector, pytest.raises(ConfigError, match=words):
+        detector(given)
+
+
+def test_dead_pixels_are_noted_and_fool_neither_route_nor_temperature(
+    spied: tuple[Detector, SpyRunner],
+) -> None:
+    image = thermal().image.copy()
+    image[20, 30] = 65535
+    image[40, 10] = 0
+    result = spied[0](pair(rgb((2, 1)), ThermalFrame(image, "centikelvin")))
+    assert "2 thermal pixels give no value" in result.notes
+    assert result.reason is not Reason.HOT_REGION
+    assert result.signals.hot_delta_k is not None
+    assert result.signals.hot_delta_k < 1
+
+
+def test_json_has_kelvin_only_where_there_is_kelvin(spied: tuple[Detector, SpyRunner]) -> None:
+    in_kelvin = frame_line(spied[0](pair(rgb(), thermal())))["signals"]
+    in_counts = frame_line(spied[0](pair(rgb(), thermal(unit=ThermalUnit.COUNTS))))["signals"]
+    assert in_kelvin["hot_delta_k"] is not None
+    assert "hot_delta_noise" not in in_kelvin
+    assert in_counts["hot_delta_k"] is None
+    assert in_counts["hot_delta_noise"] > 0

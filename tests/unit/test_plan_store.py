@@ -149,6 +149,28 @@ def test_plans_that_others_could_have_written_are_not_ours(store: PlanStore) -> 
         store.find(KEY)
 
 
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="needs users of a Unix")
+def test_nothing_is_written_or_locked_in_a_folder_of_somebody_else(
+    store: PlanStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root in a user's cache would follow links that wait there under the names of locks."""
+    write(store)
+    store.keep_timing_cache(KEY, b"learned")
+    assert store.timing_cache(KEY) == b"learned"
+    victim = tmp_path / "victim"
+    victim.write_text("of the system")
+    lock = store.root / f".{store.folder(KEY).name}.lock"
+    lock.unlink(missing_ok=True)
+    lock.symlink_to(victim)
+    mine = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: mine + 1)
+    for act in (lambda: write(store), lambda: store.find(KEY), lambda: store.remove(KEY)):
+        with pytest.raises(EngineError, match=rf"belongs to user {mine}, and this is user {mine + 1}"):
+            act()
+    assert store.timing_cache(KEY) == b"", "what others learned is not read"
+    assert victim.read_text() == "of the system"
+
+
 def test_plans_from_elsewhere_need_the_hash_of_their_record(store: PlanStore) -> None:
     written = write(store)
     folder = store.folder(KEY)

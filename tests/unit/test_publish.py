@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,15 +61,15 @@ heats = st.none() | st.builds(
 
 @given(heats)
 def test_results_keep_their_schema_whatever_the_heat(heat: BoxTemperatures | None) -> None:
-    message = json.loads(json.dumps(result_message(result(heat), 3, 1.5), allow_nan=False))
+    message = json.loads(json.dumps(result_message(result(heat), "r1", 3, 1.5), allow_nan=False))
     jsonschema.validate(message, RESULT_SCHEMA)
     assert message["time"] == "1970-01-01T00:00:01.500+00:00"
-    assert message["sequence"] == 3
+    assert (message["run"], message["sequence"]) == ("r1", 3)
     assert message["detections"][0]["box_xyxy"] == [1.2, 2.0, 30.0, 40.0]
 
 
 def test_the_schema_would_catch_a_lost_field() -> None:
-    message = result_message(result(), 0, 0.0)
+    message = result_message(result(), "r1", 0, 0.0)
     del message["detections"][0]["heat"]
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(message, RESULT_SCHEMA)
@@ -80,9 +82,9 @@ def test_verdicts_and_status_keep_their_schema() -> None:
     verdicts = Verdicts(
         "gate 4", Outcome.INCONCLUSIVE, 0.99, (clause,), (), Dependence(None, 0, None, None), 1, ()
     )
-    message = sla_message(verdicts, 12, 4, 0.0)
+    message = sla_message(verdicts, 12, "r1", 4, 0.0)
     jsonschema.validate(json.loads(json.dumps(message)), SLA_SCHEMA)
-    jsonschema.validate(status_message("offline", 0, 0.0), STATUS_SCHEMA)
+    jsonschema.validate(status_message("offline", "r1", 0, 0.0), STATUS_SCHEMA)
 
 
 def test_the_readme_of_messages_names_every_field() -> None:
@@ -133,15 +135,15 @@ def test_the_spool_outlives_its_process(tmp_path: Path) -> None:
     for number in range(5):
         spool.put("t", str(number).encode(), retain=number == 4)
     rows = spool.peek()
-    spool.done(rows[0][0])
-    del spool  # no close: as after kill -9
+    spool.done([rows[0].id])
+    spool._holder.close()  # of all that `close` does, a kill -9 does this alone
     again = Spool(tmp_path / "deep" / "spool.db")
     assert len(again) == 4
     assert [(row[1], row[2], row[3]) for row in again.peek(count=9)] == [
         ("t", b"1", False), ("t", b"2", False), ("t", b"3", False), ("t", b"4", True)
     ]  # fmt: skip
     assert [row[2] for row in again.peek(after=rows[2][0], count=1)] == [b"3"]
-    again.done(rows[0][0])
+    again.done([rows[0].id])
     assert len(again) == 4, "done twice counts once"
     again.close()
 
@@ -156,14 +158,152 @@ def test_a_full_spool_loses_the_oldest_and_counts_them(tmp_path: Path) -> None:
     spool.close()
 
 
+def payloads(spool: Spool) -> list[bytes]:
+    return [row.payload for row in spool.peek(count=10_000)]
+
+
+def filled(path: Path, count: int) -> Spool:
+    spool = Spool(path)
+    for number in range(count):
+        spool.put("t", b"%d" % number)
+    return spool
+
+
 def test_what_is_no_spool_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x.db").write_bytes(b"something else" * 100)
-    with pytest.raises(ConfigError, match="not a file of waiting messages"):
+    with sqlite3.connect(tmp_path / "x.db") as other:
+        other.execute("CREATE TABLE people (name TEXT)")
+    other.close()
+    with pytest.raises(ConfigError, match=r"a database of something else.*--mqtt-spool"):
         Spool(tmp_path / "x.db")
+    with sqlite3.connect(tmp_path / "x.db") as other:
+        assert [row[0] for row in other.execute("SELECT name FROM sqlite_master")] == ["people"]
+    other.close()
     with pytest.raises(DeviceError, match="cannot be"):
         Spool(tmp_path / "x.db" / "y.db")
     with pytest.raises(ConfigError, match="1 message or more"):
         Spool(tmp_path / "z.db", limit=0)
+
+
+@pytest.mark.parametrize("damage", ["another file", "truncated", "overwritten"])
+def test_a_damaged_spool_is_set_aside_and_said(
+    damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "spool.db"
+    filled(path, 500).close()
+    whole = path.read_bytes()
+    spoilt = {
+        "another file": b"something else" * 1000,
+        "truncated": whole[: len(whole) // 2],
+        "overwritten": whole[:8192] + bytes(4096) + whole[12288:],
+    }[damage]
+    path.write_bytes(spoilt)
+    with Spool(path) as spool:
+        (aside,) = spool.set_aside
+        assert aside.read_bytes() == spoilt, "evidence is moved, not changed"
+        assert aside.parent == tmp_path
+        assert f"set aside as {aside.name}" in caplog.text
+        spool.put("t", b"news")
+        assert payloads(spool) == [b"news"]
+        assert (spool.problem, spool.lost) == ("", 0)
+    with Spool(path) as spool:
+        assert payloads(spool) == [b"news"]
+        assert spool.set_aside == []
+
+
+def test_damage_in_the_middle_of_a_run_is_set_aside_too(tmp_path: Path) -> None:
+    path = tmp_path / "spool.db"
+    spool = filled(path, 500)
+    last = spool.peek(count=10_000)[-1].id
+    spool._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with path.open("r+b") as file:
+        file.write(b"?" * 8192)
+    spool._database.execute("PRAGMA cache_size=0")
+    spool.put("t", b"news")
+    spool.retry()
+    assert payloads(spool) == [b"news"]
+    assert spool.peek()[0].id > last, "ids go on: a message that was sent is not taken for a new one"
+    assert (len(spool.set_aside), spool.problem) == (1, "")
+    spool.close()
+
+
+def test_a_spool_is_held_by_one_run(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool.db")
+    (tmp_path / "link.db").symlink_to("spool.db")
+    for name in ("spool.db", "link.db"):
+        with pytest.raises(DeviceError, match=rf"process {os.getpid()} \(since .*holds it.*--mqtt-spool"):
+            Spool(tmp_path / name)
+    spool.put("t", b"1")
+    spool.close()
+    spool.close()
+    with Spool(tmp_path / "spool.db") as spool:
+        assert payloads(spool) == [b"1"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.db", "spool.db"]
+
+
+def full(spool: Spool, is_full: bool) -> None:
+    """Lets SQLite meet a full disk, as far as it can tell: no page more than there are."""
+    pages = spool._database.execute("PRAGMA page_count").fetchone()[0]
+    spool._database.execute(f"PRAGMA max_page_count={pages if is_full else 1 << 30}")
+
+
+def test_a_full_disk_costs_nothing_but_a_warning_until_there_is_room(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spool = filled(tmp_path / "spool.db", 10)
+    full(spool, True)
+    for number in range(10, 200):
+        spool.put("t", b"%d" % number + b" " * 200)
+    assert spool.in_memory > 0
+    assert "full; messages wait in memory" in spool.problem
+    assert len(spool) == 200
+    numbers = [int(payload) for payload in payloads(spool)]
+    assert numbers == list(range(200)), "nothing is lost, and all in order"
+    spool.retry()
+    assert spool.in_memory > 0
+    first = spool.peek(count=3)
+    spool.done([message.id for message in first])
+    spool.done([spool.peek(count=10_000)[-1].id])
+    assert len(spool) == 196
+    full(spool, False)
+    spool.retry()
+    assert (spool.in_memory, spool.problem, spool.lost) == (0, "", 0)
+    assert caplog.text.count("takes no messages") == caplog.text.count("takes messages again") == 1
+    spool.close()
+    with Spool(tmp_path / "spool.db") as spool:
+        assert [int(payload) for payload in payloads(spool)] == list(range(3, 199))
+
+
+def test_a_disk_that_stays_full_costs_the_oldest_and_they_are_counted(tmp_path: Path) -> None:
+    spool = filled(tmp_path / "spool.db", 10)
+    full(spool, True)
+    while not spool.in_memory:
+        spool.put("t", b" " * 200)
+    on_disk = len(spool) - spool.in_memory
+    for _ in range(1500):
+        spool.put("t", b" " * 200)
+    assert (spool.in_memory, spool.lost) == (1000, 501)
+    spool.close()
+    assert spool.lost == 1501, "what memory alone had is lost with it"
+    with Spool(tmp_path / "spool.db") as spool:
+        assert len(spool) == on_disk
+
+
+def test_a_spool_that_was_removed_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "disk" / "spool.db"
+    spool = filled(path, 3)
+    path.parent.rename(tmp_path / "unplugged")
+    spool.retry()
+    assert "wait in memory" in spool.problem
+    assert payloads(spool) == [b"0", b"1", b"2"]
+    path.parent.mkdir()
+    for number in range(3, 6):
+        spool.put("t", b"%d" % number)
+        spool.retry()
+    assert payloads(spool) == [b"%d" % number for number in range(6)]
+    assert len(spool) == 6
+    spool.close()
+    with Spool(path) as spool:
+        assert payloads(spool) == [b"%d" % number for number in range(6)]
 
 
 @pytest.fixture
@@ -207,6 +347,18 @@ def test_without_a_manager_nothing_happens(tmp_path: Path) -> None:
         {"NOTIFY_SOCKET": "x", "WATCHDOG_USEC": "1000", "WATCHDOG_PID": str(os.getpid() + 1)}
     )
     assert other.watchdog_ns is None
+
+
+def test_a_manager_that_does_not_listen_holds_up_nothing(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.bind(str(tmp_path / "notify"))
+        notify = ServiceNotifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+            other.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    other.sendto(b"x", str(tmp_path / "notify"))
+        notify.status("nobody reads this")
 
 
 def test_abstract_sockets_are_reached() -> None:

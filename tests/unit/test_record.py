@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from records import MS, frame_result, record_of
 
-from edge_sdk.errors import RecordError
+from edge_sdk.errors import RecordError, SaveError
 from edge_sdk.measurements import Route
 from edge_sdk.report.record import ABSENT, NO_POWER, RunRecord, RunRecorder, SlaFacts
 from edge_sdk.report.record_file import load_record, parse_record, record_json, write_record
@@ -197,5 +197,5 @@ def test_every_missing_key_is_named(record: RunRecord) -> None:
 def test_files_that_cannot_be_opened(record: RunRecord, tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="cannot be read"):
         load_record(tmp_path / "none.json")
-    with pytest.raises(RecordError, match="cannot be written"):
+    with pytest.raises(SaveError, match="cannot be written"):
         write_record(record, tmp_path / "none" / "record.json")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,13 @@ import numpy as np
 import pytest
 from pairs import make_day, make_pair
 
+from edge_sdk.clock import FakeClock
 from edge_sdk.errors import ConfigError, DeviceError, FrameError, SourceError
 from edge_sdk.frames import FramePair
 from edge_sdk.pipeline import Detector, load
-from edge_sdk.recording import Recording, RecordingPlan, RunRecording, SeenThroughJpeg
+from edge_sdk.recording import Recording, RecordingPlan, RunRecording, SeenThroughJpeg, disk_file
 from edge_sdk.recording.layout import RecordedPair
+from edge_sdk.recording.ring import RingFile, find_files, removal_order, too_old
 from edge_sdk.recording.writer import SegmentedFile
 from edge_sdk.routing import RouterMemory
 from edge_sdk.runs import open_recording, run_source
@@ -224,7 +228,7 @@ def big_pairs(count: int) -> list[FramePair]:
 
     noise = np.random.default_rng(0)
     return [
-        dataclasses.replace(make_pair(index), rgb=RgbFrame(noise.integers(0, 255, (480, 640, 3), np.uint8)))
+        dataclasses.replace(make_pair(index), rgb=RgbFrame(noise.integers(0, 255, (474, 632, 3), np.uint8)))
         for index in range(count)
     ]
 
@@ -304,6 +308,262 @@ def test_behind_it_leaves_out_and_counts_or_waits(
     assert state.left_out > 0
     assert state.pairs + state.left_out == 30
     assert f"{state.left_out} pairs left out" in str(state)
+
+
+class Disk:
+    """A disk with so much room for the files of a folder; what is removed gives its room back."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
+        self.folder, self.nbytes, self._write = folder, nbytes, os.write
+        monkeypatch.setattr(disk_file.os, "write", self.write)
+
+    def write(self, descriptor: int, data: bytearray) -> int:
+        used = sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+        if used >= self.nbytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self._write(descriptor, data[: self.nbytes - used])
+
+
+def test_a_full_disk_costs_pairs_and_not_the_recording(
+    detector: Detector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = Disk(tmp_path, monkeypatch, 5 * MIB + 1234)
+    source = MemorySource(pairs := big_pairs(14))
+    seen: list[str] = []
+    with open_recording(detector, source, RecordingPlan(tmp_path / "run.mcap")) as recording:
+        for number, pair in enumerate(pairs):
+            recording.arrived(pair)
+            recording.answered(pair, detector(pair))
+            recording._queue.join()
+            seen.append(recording.state.held)
+            if number == 9:
+                disk.nbytes = 100 * MIB
+        conditions = recording.conditions
+    assert seen[0] == seen[-1] == ""
+    assert seen[9] == "No space left on device"
+    state = recording.state
+    assert state.ended == "closed"
+    assert 0 < state.left_out < 9
+    assert state.pairs + state.left_out == 14
+    back = Recording(tmp_path / "run.mcap")
+    numbers = [entry.sequence for entry in back if isinstance(entry, RecordedPair)]
+    assert back.whole, "what the disk took in part was gone on with at the very byte"
+    back.close()
+    assert len(numbers) == state.pairs
+    assert numbers[-1] == 14
+    assert "No space left on device; pairs are left out until there is room" in caplog.text
+    assert "goes on" in caplog.text
+    assert f"does not hold the whole run: {state.left_out} pairs left out" in conditions[0]
+
+
+def test_a_disk_that_stays_full_keeps_what_there_is_readable(
+    detector: Detector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Disk(tmp_path, monkeypatch, 3 * MIB + 77)
+    recording = record(detector, tmp_path / "run.mcap", big_pairs(8))
+    assert "the disk is full (No space left on device)" in recording.state.ended
+    assert recording.state.pairs == len(entries(tmp_path / "run.mcap")) == 3
+    assert recording.state.left_out == 5
+    assert recording.conditions
+
+
+def test_on_a_full_disk_nothing_begins_or_waits_as_asked(
+    detector: Detector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(tmp_path, monkeypatch, 0)
+    source = MemorySource(pairs := [make_pair(index) for index in range(4)])
+    with pytest.raises(DeviceError, match="cannot be written: No space left"):
+        open_recording(detector, source, RecordingPlan(tmp_path / "run.mcap"))
+    assert list(tmp_path.iterdir()) == [], "nothing is left in the way of the next start"
+    plan = RecordingPlan(tmp_path / "run.mcap", when_behind="drop")
+    with open_recording(detector, source, plan) as recording:
+        for pair in pairs:
+            recording.arrived(pair)
+            recording.answered(pair, detector(pair))
+            recording._queue.join()
+            disk.nbytes = 9 * MIB if pair is pairs[1] else disk.nbytes
+    assert (recording.state.pairs, recording.state.left_out) == (2, 2)
+    assert [entry.sequence for entry in entries(tmp_path / "run.mcap")] == [3, 4]
+
+
+def ring(path: Path) -> list[tuple[int, list[int]]]:
+    """Number and sequences of each file of a ring."""
+    files, _ = find_files(path)
+    return [(file.number, [entry.sequence for entry in entries(file.path)]) for file in files]
+
+
+def test_a_ring_makes_room_on_a_full_disk(
+    detector: Detector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Disk(tmp_path, monkeypatch, 6 * MIB)
+    recording = record(detector, tmp_path / "run.mcap", big_pairs(20), limit_mib=16, when_full="ring")
+    state = recording.state
+    assert state.ended == "closed"
+    back = [number for _, numbers in ring(tmp_path / "run.mcap") for number in numbers]
+    assert back[-1] == 20
+    assert back == list(range(back[0], 21))
+    assert (state.pairs, state.removed) == (len(back), 20 - len(back))
+
+
+def test_a_ring_counts_what_is_there_and_says_what_went(detector: Detector, tmp_path: Path) -> None:
+    recording = record(detector, tmp_path / "run.mcap", big_pairs(40), limit_mib=8, when_full="ring")
+    state = recording.state
+    there = [number for _, numbers in ring(tmp_path / "run.mcap") for number in numbers]
+    assert state.pairs == len(there) > 4
+    assert state.removed == 40 - len(there)
+    assert f"{state.pairs} pairs ({state.removed} older ones made room)" in str(state)
+    assert state.nbytes == sum(path.stat().st_size for path in tmp_path.iterdir())
+
+
+def test_a_small_ring_goes_on_as_a_ring(detector: Detector, tmp_path: Path) -> None:
+    """An eighth of 4 MiB holds no pair of 0.9 MB: then a file is a pair."""
+    recording = record(detector, tmp_path / "run.mcap", big_pairs(12), limit_mib=4, when_full="ring")
+    assert recording.state.ended == "closed"
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 4 * MIB
+    back = [number for _, numbers in ring(tmp_path / "run.mcap") for number in numbers]
+    assert back == list(range(back[0], 13))
+    assert len(back) >= 3
+
+
+@pytest.mark.parametrize(("when_full", "least"), [("ring", 14), ("stop", 7)])
+def test_a_limit_too_small_for_the_first_pair_is_refused_with_the_least_that_works(
+    detector: Detector, tmp_path: Path, when_full: str, least: int
+) -> None:
+    from edge_sdk.frames import RgbFrame
+
+    noise = np.random.default_rng(0).integers(0, 255, (1344, 1792, 3), np.uint8)
+    pairs = [dataclasses.replace(make_pair(index), rgb=RgbFrame(noise)) for index in range(4)]
+    answered: list[str] = []
+
+    def run(limit_mib: int, begins_run: bool = True) -> RunRecording:
+        source = MemorySource(pairs)
+        plan = RecordingPlan(tmp_path / "run.mcap", limit_mib=limit_mib, when_full=when_full)
+        with open_recording(detector, source, plan, begins_run=begins_run) as recording:
+            run_source(
+                detector,
+                source,
+                observers=[recording],
+                on_result=lambda pair, result: answered.append(pair.key),
+            )
+        return recording
+
+    with pytest.raises(ConfigError, match=rf"a pair being 6\.9 MiB; expected {least} MiB or more"):
+        run(least - 1)
+    assert answered == []
+    assert list(tmp_path.iterdir()) == [], "no empty file is left in the way"
+    from_the_page = run(least - 1, begins_run=False)
+    assert len(answered) == 4, "a viewer's button ends no run"
+    assert f"expected {least} MiB" in from_the_page.state.ended
+    assert run(least).state.pairs >= 1
+
+
+def test_a_ring_goes_on_under_its_name(detector: Detector, tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    for _ in range(3):
+        record(detector, path, big_pairs(3), limit_mib=32, when_full="ring")
+    assert ring(path) == [(0, [1, 2, 3]), (1, [1, 2, 3]), (2, [1, 2, 3])]
+    (tmp_path / "run-002.mcap").rename(tmp_path / "kept.mcap")
+    record(detector, path, big_pairs(12), limit_mib=8, when_full="ring")
+    numbers = ring(path)
+    assert sum(file.stat().st_size for file in tmp_path.glob("run-*")) <= 8 * MIB
+    assert numbers[-1][1][-1] == 12
+    assert (tmp_path / "kept.mcap").exists()
+
+
+def test_what_only_has_the_name_of_a_ring_is_left_alone(detector: Detector, tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    record(detector, tmp_path / "run-7.mcap", big_pairs(2))
+    (tmp_path / "run-008.mcap").write_text("notes")
+    record(detector, path, big_pairs(12), limit_mib=4, when_full="ring")
+    assert len(entries(tmp_path / "run-7.mcap")) == 2
+    assert (tmp_path / "run-008.mcap").read_text() == "notes"
+    assert ring(path)[0][0] >= 9
+
+
+def test_two_processes_do_not_share_a_ring(detector: Detector, tmp_path: Path) -> None:
+    source = MemorySource([make_pair(0)])
+    plan = RecordingPlan(tmp_path / "run.mcap", when_full="ring")
+    with (
+        open_recording(detector, source, plan),
+        pytest.raises(ConfigError, match="another process records into this ring"),
+    ):
+        open_recording(detector, source, plan)
+
+
+def test_a_crash_loop_deletes_no_good_recording(detector: Detector, tmp_path: Path) -> None:
+    """Starts that fail at once, and starts that fail after two pairs, in turn."""
+    path = tmp_path / "run.mcap"
+    plan = RecordingPlan(path, limit_mib=8, when_full="ring")
+    clock = FakeClock(step_ns=2_000_000_000)
+    source = MemorySource(pairs := big_pairs(7))
+    with open_recording(detector, source, plan, clock=clock) as good:
+        run_source(detector, source, observers=[good])
+    kept = [file.path for file in find_files(path)[0]]
+    assert good.state.pairs == 7
+    for start in range(20):
+        recording = open_recording(detector, source, plan)
+        if start % 2:
+            for pair in pairs[:2]:
+                recording.arrived(pair)
+                recording.answered(pair, detector(pair))
+            recording._queue.join()
+        crash(recording)
+        assert [file for file in kept if not file.exists()] == [], start
+        assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= 8 * MIB
+    assert sum(len(entries(file)) for file in kept) == 7
+
+
+def crash(recording: RunRecording) -> None:
+    """Leaves the file as kill -9 does: what is in memory is gone, and so is the lock."""
+    file = recording._file._file
+    assert file is not None
+    recording._ended, recording._file._file = "killed", None
+    recording._queue.put(None)
+    recording._thread.join()
+    file.close()
+
+
+def test_files_without_pairs_and_of_failed_starts_go_first() -> None:
+    def file(number: int, start: str, pairs: int, span_s: float) -> RingFile:
+        first_ns = 1_000_000_000_000
+        return RingFile(Path(f"{number}"), number, 1, pairs, first_ns, first_ns + round(span_s * 1e9), start)
+
+    files = [
+        file(0, "long", 100, 8), file(1, "long", 100, 8), file(2, "short", 5, 3), file(3, "", 0, 0),
+        file(4, "short2", 5, 9.9), file(5, "later", 100, 11),
+    ]  # fmt: skip
+    files[1] = dataclasses.replace(files[1], first_ns=1_020_000_000_000, last_ns=1_028_000_000_000)
+    assert [one.number for one in removal_order(files)] == [3, 2, 4, 0, 1, 5]
+
+
+def test_age_is_judged_only_where_dates_can_be_true(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.touch()
+    day_s, now_s = 86_400.0, 1_800_000_000.0
+    for written_s, asked_now_s, expected in [
+        (now_s - 3 * day_s, now_s, True),
+        (now_s - day_s, now_s, False),
+        (now_s + 9 * day_s, now_s, False),
+        (100.0, now_s, False),  # written before the clock was set
+        (now_s - 3 * day_s, 100.0, False),  # the clock is not set yet
+    ]:
+        os.utime(path, (written_s, written_s))
+        assert too_old(path, 2 * day_s, asked_now_s) is expected
+    assert not too_old(tmp_path / "absent", 1.0, now_s)
+
+
+def test_old_files_of_a_ring_go_once_this_start_has_recorded(detector: Detector, tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    record(detector, path, big_pairs(3), when_full="ring")
+    os.utime(tmp_path / "run-000.mcap", (1_700_000_000, 1_700_000_000))
+    record(detector, path, [], when_full="ring", max_age_s=86_400.0)
+    assert [number for number, _ in ring(path)] == [0], (
+        "a start without pairs removes nothing, nor leaves any"
+    )
+    record(detector, path, big_pairs(1), when_full="ring", max_age_s=86_400.0)
+    assert [number for number, _ in ring(path)] == [1]
+    with pytest.raises(ConfigError, match="max_age_s: expected more than 0 seconds, found 0"):
+        RecordingPlan(path, max_age_s=0)
 
 
 @pytest.mark.parametrize(

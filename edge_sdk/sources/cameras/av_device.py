@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from edge_sdk.credentials import without_password
 from edge_sdk.errors import CameraError, FrameTimeoutError, FrameTooLargeError
 from edge_sdk.opencv_files import opencv_name
 from edge_sdk.picture_size import check_size
+from edge_sdk.requirements import install_hint
 from edge_sdk.sources.cameras.device import Grab, Setting
-from edge_sdk.sources.cameras.settings import CameraAddress, without_password
+from edge_sdk.sources.cameras.settings import CameraAddress
 from edge_sdk.sources.orientation import UPRIGHT, Turn
 from edge_sdk.sources.ring import FrameRing
 from edge_sdk.sources.video_file import video_turn
@@ -52,7 +54,7 @@ class AvDevice:
             import av
         except ImportError:
             raise CameraError(
-                address.text, "needs PyAV to keep timestamps", "Install it: pip install 'edge-sdk[camera]'"
+                address.text, "needs PyAV to keep timestamps", f"Install it: {install_hint('camera', 'av')}"
             ) from None
         self._av = av
         self._address = address

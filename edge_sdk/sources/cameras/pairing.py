@@ -166,6 +166,11 @@ class Pairing:
         self._sides[camera].fault = "ended"
         self._match()
 
+    def rewind(self) -> None:
+        """Notes that the files begin anew and their times with them; the ledger goes on."""
+        for side in self._sides.values():
+            side.fault = side.last_ns = None
+
     def take(self) -> Paired | None:
         """Returns the next pair, or None where there is none yet."""
         if not self._ready:

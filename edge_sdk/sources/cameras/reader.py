@@ -187,6 +187,17 @@ class CameraReader:
         self._sink.end(self.camera)
         self._close_device()
 
+    def rewind(self) -> None:
+        """Opens a file anew, at its first frame.
+
+        Raises:
+            SourceError: it cannot be opened.
+        """
+        self._close_device()
+        self._held = self._last_captured_ns = None
+        self.open()
+        self.ended = False
+
     def close(self) -> None:
         """Closes the camera. Closing twice is fine."""
         self.ended = True

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import isfinite
 
+from edge_sdk.credentials import fill_in, without_password
 from edge_sdk.errors import ConfigError
 from edge_sdk.sources.cameras.formats import THERMAL_FORMATS, ThermalFormat, thermal_format
 from edge_sdk.sources.orientation import AS_TAGGED, Orientation, orientation_of
-from edge_sdk.sources.uri import SourceUri, nearest, parse_uri
+from edge_sdk.sources.uri import SourceUri, nearest, parse_uri, user_path
 
-__all__ = ["CAMERA_OPTIONS", "CameraAddress", "camera_address", "without_password"]
+__all__ = ["CAMERA_OPTIONS", "CameraAddress", "camera_address"]
 
 CAMERA_OPTIONS = (
     "as",
@@ -105,7 +106,9 @@ def camera_address(text: str, role: str | None = None) -> CameraAddress:
         sequence: of a file: `1` says that its frames follow each other, `0` that each is a still; by default
             a single picture is a still and everything else is not.
 
-    Of an RTSP address, options that are none of these belong to the camera and stay in it.
+    Of an RTSP address, options that are none of these belong to the camera and stay in it. A password need
+    not be written there: `rtsp://USER:${NAME}@HOST/PATH` takes it from the environment, `${file:PATH}` from
+    a file's one line.
 
     Arguments:
         text: the address.
@@ -115,7 +118,9 @@ def camera_address(text: str, role: str | None = None) -> CameraAddress:
         ConfigError: the address or an option cannot be met.
     """
     is_rtsp = text.strip().lower().startswith(("rtsp:", "rtsps:"))
-    own, url = _split_rtsp(text.strip()) if is_rtsp else (text, "")
+    if ":" not in text.partition("?")[0]:
+        raise ConfigError(f"{text!r} is no address of a camera.{_meant(text.strip(), role)}")
+    own, url = _split_rtsp(fill_in(text.strip())) if is_rtsp else (text, "")
     uri = parse_uri(own, _SCHEMES)
     shown = without_password(uri.text)
     uri = SourceUri(shown, uri.scheme, uri.path, uri.options)
@@ -148,19 +153,17 @@ def camera_address(text: str, role: str | None = None) -> CameraAddress:
     )
 
 
-def without_password(text: str) -> str:
-    """Returns an address in which a password reads `***`."""
-    scheme, mark, rest = text.partition("://")
-    authority, slash, path = rest.partition("/")
-    port = authority.partition(":")[2]
-    if "@" in path and port and not port.isdigit() and "@" not in authority:
-        # No port is no number: it is the first half of a password with a slash in it.
-        authority, slash, path = rest, "", ""
-    if not mark or "@" not in authority:
-        return text
-    user, _, host = authority.rpartition("@")
-    name, colon, _ = user.partition(":")
-    return f"{scheme}://{name}{':***' if colon else ''}@{host}{slash}{path}"
+def _meant(text: str, role: str | None) -> str:
+    """Says how the camera is written that a bare number, device or file most likely means."""
+    name = text.rpartition("/")[2].removeprefix("video")
+    if name.isdecimal() and (text == name or text.rpartition("/")[2] != name):
+        return f" Did you mean 'v4l2:///dev/video{int(name)}'? `edge-sdk cameras` lists what is plugged in."
+    if user_path(text).is_file():
+        return f" It is a file: write 'file:{text}'."
+    example = "v4l2:///dev/video2" if role == "thermal" else "v4l2:///dev/video0"
+    return (
+        f" Write '{example}', 'csi://0' or 'rtsp://HOST/PATH'; `edge-sdk cameras` lists what is plugged in."
+    )
 
 
 def _split_rtsp(text: str) -> tuple[str, str]:

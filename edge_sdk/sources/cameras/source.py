@@ -39,7 +39,8 @@ class CameraSource(BaseSource):
 
     A live camera is read by a thread of its own, which opens it again when it is lost; nothing but
     `close` ends the source. A camera at fault is left out of the pairs, and `rgb_fault` or
-    `thermal_fault` says why. Files are read in step by their timestamps, without threads.
+    `thermal_fault` says why. Files are read in step by their timestamps, without threads, pass after
+    pass where `loop` says so.
 
     Options of `camera:`:
         rgb, thermal: the address of each camera, with `%26` for `&`; see `camera_address`.
@@ -55,6 +56,7 @@ class CameraSource(BaseSource):
         uri: the address as a whole.
         registration: instead of the address's; an object too.
         on_bad, clock: see `BaseSource`.
+        loop: passes over files, 0 for ever. A live camera goes on for ever either way and takes 0 or 1.
         opener: opens a device; tests give their own.
         limits: when a camera counts as at fault.
         backoff: how soon a lost camera is tried again.
@@ -78,10 +80,13 @@ class CameraSource(BaseSource):
     ) -> None:
         addresses, options = take_apart(uri)
         super().__init__(options.text, on_bad=on_bad, loop=loop, clock=clock)
-        if loop != 1:
-            raise ConfigError(f"{self.uri}: loop: cameras have no passes; drop loop={loop}")
         self.addresses: Mapping[str, CameraAddress] = addresses
         self.live = all(address.live for address in addresses.values())
+        if self.live and loop > 1:
+            raise ConfigError(
+                f"{self.uri}: loop: a live camera has no passes, it goes on until it is closed; "
+                f"expected 0 or 1, found {loop}"
+            )
         if not self.live and any(address.live for address in addresses.values()):
             raise ConfigError(
                 f"{self.uri}: a live camera cannot be paired with a file: their times never meet"
@@ -153,10 +158,15 @@ class CameraSource(BaseSource):
 
     def __next__(self) -> FramePair:
         self._refuse_closed()
-        paired = self._next_live() if self.live else self._next_from_files()
-        if paired is None:
-            raise StopIteration
-        return self._targets.settle(self._pair(paired))
+        while not self._loop or self._pass_index < self._loop:
+            paired = self._next_live() if self.live else self._next_from_files()
+            if paired is not None:
+                self._read_in_pass += 1
+                return self._targets.settle(self._pair(paired))
+            if self.live:
+                break
+            self._end_pass()
+        raise StopIteration
 
     def poll(self) -> FramePair | None:
         """Returns the next pair if there is one now, else None; waits for nothing and starts nothing."""
@@ -192,6 +202,11 @@ class CameraSource(BaseSource):
             "conditions": self._turned.conditions,
             **self.status(),
         }
+
+    def _rewind(self) -> None:
+        self.hub.rewind()
+        for reader in self.readers.values():
+            reader.rewind()
 
     def _release(self) -> None:
         self._stop.set()
@@ -268,8 +283,7 @@ class CameraSource(BaseSource):
             self._units.add(thermal.unit.value)
         if self._index == 0:
             notes += tuple(self.refused_settings)
-        for frame in (paired.rgb, paired.thermal):
-            notes += frame.facts.notes if frame is not None else ()
+        notes += paired.rgb.facts.notes if paired.rgb is not None else ()
         faults = {
             camera: (paired.why if getattr(paired, camera) is None and camera in self.readers else None)
             for camera in CAMERAS
@@ -305,6 +319,7 @@ def _thermal_frame(frame: CameraFrame) -> ThermalFrame:
         facts.calibration,
         facts.ffc,
         facts.sequence,
+        facts.notes,
     )
 
 
