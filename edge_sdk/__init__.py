@@ -103,10 +103,11 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'edge_sdk' has no attribute {name!r}")
     try:
         value = getattr(import_module(f"edge_sdk.{_HOMES[name]}"), name)
-    except ModuleNotFoundError as error:
-        if error.name != "cv2":
+    except ImportError as error:
+        shown = import_module("edge_sdk.errors").OpenCvMissingError.behind(error)
+        if shown is None:
             raise
-        raise import_module("edge_sdk.errors").OpenCvMissingError(str(error)) from error
+        raise shown from error
     globals()[name] = value
     return value
 

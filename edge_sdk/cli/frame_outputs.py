@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from edge_sdk.cli.outputs import Results
+from edge_sdk.cli.reports import is_html
 from edge_sdk.cli.streams import STDOUT
 from edge_sdk.errors import DeviceError
 from edge_sdk.saving import LineFile
@@ -69,7 +70,7 @@ class FrameOutputs:
         results: told what ended.
         frames_json: a file of JSON lines, or standard output.
         out, video: a folder or a video each.
-        report: the report beside which the first picture of each reason is put.
+        report: the report that shows the first picture of each reason: beside it, or within it for HTML.
         fps: of videos; None for that of the frames' times.
     """
 
@@ -89,6 +90,7 @@ class FrameOutputs:
         self._writers: list[FrameWriter] = []
         self._highlights: FrameWriter | None = None
         self._first: dict[str, tuple[str, Path]] = {}
+        self._scratch: TemporaryDirectory[str] | None = None
         wanted = [place for place in (out, video) if place is not None]
         if wanted or report is not None:
             from edge_sdk.report.draw import annotate
@@ -97,7 +99,7 @@ class FrameOutputs:
             self._annotate = annotate
             self._writers = [FrameWriter(place, fps=fps) for place in wanted]
             if report is not None:
-                self._highlights = FrameWriter(report.with_name(f"{report.stem}-pictures"))
+                self._highlights = FrameWriter(self._picture_folder(report))
 
     def add(self, pair: FramePair, result: FrameResult) -> None:
         """Writes one frame."""
@@ -126,9 +128,20 @@ class FrameOutputs:
             self._guarded(writer.close)
         self._writers = []
 
+    def discard(self) -> None:
+        """Removes pictures that nobody needs any more, as the report holds them."""
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
     def highlights(self) -> list[tuple[str, Path]]:
         """Returns the title and the file of the first frame of each reason."""
         return list(self._first.values())
+
+    def _picture_folder(self, report: Path) -> Path:
+        if is_html(report):
+            self._scratch = TemporaryDirectory(prefix="edge-sdk-pictures-")
+            return Path(self._scratch.name)
+        return report.with_name(f"{report.stem}-pictures")
 
     def _write_line(self, result: FrameResult) -> None:
         assert self._lines is not None
@@ -147,11 +160,6 @@ class FrameOutputs:
             self._results.ended(f"this output ended, the run went on: {error}")
             return False
         return True
-
-
-def relative_to(pictures: list[tuple[str, Path]], folder: Path) -> list[tuple[str, str]]:
-    """Returns pictures as they are named in a file of that folder."""
-    return [(title, os.path.relpath(path, folder)) for title, path in pictures]
 
 
 def _taken_ns(pair: FramePair) -> int | None:

@@ -259,6 +259,7 @@ def run(
             report=report,
             fps=video_rate(opened, pace_hz),
         )
+        stack.callback(written.discard)
         stack.callback(written.close)
         power = stack.enter_context(power_of_run(meter, root=root, idle_s=idle_s, offset_s=offset_s))
         running: Source = opened

@@ -30,7 +30,7 @@ class SafeStream(io.FileIO):
         """Writes, or throws away."""
         view = memoryview(content)  # type: ignore[arg-type]
         try:
-            return super().write(view) or 0
+            return super().write(view)
         except OSError as error:
             if not isinstance(error, BrokenPipeError):
                 self.problem = error.strerror or str(error)

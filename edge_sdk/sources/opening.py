@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import TypedDict
@@ -27,6 +28,8 @@ from edge_sdk.sources.uri import SourceUri, parse_uri
 from edge_sdk.sources.video import VIDEO_OPTIONS, VideoSource
 
 __all__ = ["open_source"]
+
+_log = logging.getLogger(__name__)
 
 _SCHEMES = {
     "clip": CLIP_OPTIONS,
@@ -75,7 +78,12 @@ def open_source(
         ConfigError: the URI or an argument cannot be met; the message names the nearest known word.
         SourceError: a file cannot be opened.
     """
-    how = _How(registration=registration, on_bad=on_bad, loop=loop, clock=clock)
+    source = _open(uri, _How(registration=registration, on_bad=on_bad, loop=loop, clock=clock))
+    _log.info("opened %s", source.uri)
+    return source
+
+
+def _open(uri: str, how: _How) -> BaseSource:
     if _scheme(uri) in CAMERA_SCHEMES:
         return CameraSource(uri, **how)
     parsed = parse_uri(uri, _SCHEMES)

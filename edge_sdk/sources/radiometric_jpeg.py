@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from edge_sdk.clock import Clock
 from edge_sdk.errors import ConfigError, FrameError
 from edge_sdk.frames import Calibration, FramePair, Registration, RgbFrame, ThermalFrame
+from edge_sdk.requirements import install_hint
 from edge_sdk.sources.base import BaseSource, OnBad
 from edge_sdk.sources.integrity import check_complete
 from edge_sdk.sources.registration import RegistrationArgument, RegistrationRule
@@ -204,5 +205,5 @@ def _require_flyr(text: str) -> None:
     except ImportError:
         raise ConfigError(
             f"{text}: FLIR files need the library flyr (EUPL 1.2, so it is no part of this SDK). "
-            "Install it: pip install 'edge-sdk[flir]'"
+            f"Install it: {install_hint('flir')}"
         ) from None

@@ -17,6 +17,7 @@ from edge_sdk.sla import (
     MachineLimits,
     MemoryLimits,
     RunPlan,
+    contradictions,
     load_sla,
     located_engine,
     located_source,
@@ -292,3 +293,18 @@ def test_the_path_of_an_engine_is_relative_to_the_file(tmp_path: Path) -> None:
     ):
         sla = parse_sla(f"engine: {engine}\nlatency: {{p50_ms: 1}}\n", tmp_path / "sla.yaml")
         assert located_engine(sla) == located
+
+
+def test_limits_that_contradict_each_other_are_named() -> None:
+    sla = parse_sla(
+        "engine: mine\nlatency: {p50_ms: 60, p99_ms: 40, max_ms: 40, routes: {rgb: {p50_ms: 90}}}\n"
+        "throughput: {min_fps: 15}\nrun: {pace_hz: 10}\n"
+    )
+    assert list(contradictions(sla)) == [
+        "Limits contradict: latency.p50_ms allows 60 ms where latency.p99_ms allows 40 ms, "
+        "and no percentile is over a higher one.",
+        "Limits contradict: latency.p50_ms allows 60 ms where latency.max_ms allows 40 ms, "
+        "and no percentile is over a higher one.",
+        "Limits contradict: throughput.min_fps asks for 15 frames/s and run.pace_hz starts 10.",
+    ]
+    assert not list(contradictions(parse_sla("engine: mine\nlatency: {p50_ms: 40, p99_ms: 40}\n")))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from edge_sdk.errors import CameraError, ConfigError, FrameError
 from edge_sdk.frames import FfcState
 from edge_sdk.heat_units import heat_unit
+from edge_sdk.requirements import install_hint
 from edge_sdk.sources.cameras.device import Grab, Setting, ThermalFacts
 from edge_sdk.sources.cameras.formats import AUTO, guard_range
 from edge_sdk.sources.cameras.settings import CameraAddress
@@ -138,7 +139,7 @@ class CptvDevice:
             from cptv import CPTVReader
         except ImportError:
             raise CameraError(
-                address.text, "needs the library cptv", "Install it: pip install 'edge-sdk[camera]'"
+                address.text, "needs the library cptv", f"Install it: {install_hint('camera', 'cptv')}"
             ) from None
         self._address = address
         self.settings: tuple[Setting, ...] = ()
