@@ -18,6 +18,7 @@ from edge_sdk.errors import ConfigError, EdgeSdkError
 from edge_sdk.live.guard import Guard, bearer_tokens
 from edge_sdk.live.limits import Guesses, Limits, address_key
 from edge_sdk.live.listener import Connection
+from edge_sdk.live.page_files import PAGE_FILES
 from edge_sdk.live.proxy import host_name
 
 __all__ = ["HEADERS", "Act", "Get", "Site", "on_own_thread", "refusal"]
@@ -31,16 +32,6 @@ _MOST_TOKENS = 4
 
 _ACTS = 4
 """Acts of viewers at one time: each has a thread."""
-
-_FILES = {
-    "/": ("index.html", "text/html"),
-    "/app.js": ("app.js", "text/javascript"),
-    "/picture.js": ("picture.js", "text/javascript"),
-    "/register.js": ("register.js", "text/javascript"),
-    "/style.css": ("style.css", "text/css"),
-    "/icon.svg": ("icon.svg", "image/svg+xml"),
-}
-"""Every file there is: a path is looked up here and never becomes a path on disk."""
 
 _FREE = ("/style.css", "/icon.svg")
 """Files that the page needs which asks for the token."""
@@ -80,8 +71,14 @@ class Site:
     ) -> None:
         self._guard, self._limits, self._acts, self._watch = guard, limits, acts, watch
         static = resources.files("edge_sdk.live") / "static"
-        self._files = {path: ((static / name).read_bytes(), kind) for path, (name, kind) in _FILES.items()}
-        self._gets: dict[str, Get] = {**dict.fromkeys(_FILES, self._get_file), **gets, "/ws": self._get_watch}
+        self._files = {
+            path: ((static / name).read_bytes(), kind) for path, (name, kind) in PAGE_FILES.items()
+        }
+        self._gets: dict[str, Get] = {
+            **dict.fromkeys(PAGE_FILES, self._get_file),
+            **gets,
+            "/ws": self._get_watch,
+        }
         self._guesses = Guesses()
         self._hands = asyncio.Semaphore(_ACTS)
 
