@@ -39,6 +39,9 @@ def main() -> None:
     parser.add_argument("source", nargs="?", default="clip:substation", help="any source URI")
     parser.add_argument("--engine", default="substation-rgbt", help="bundle name or folder")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or tensorrt")
+    parser.add_argument(
+        "--registration", help="how heat lies on colour: a JSON file, same-view, centred or bundle"
+    )
     parser.add_argument("--serve", default="127.0.0.1:8080", help="HOST:PORT of the page")
     parser.add_argument("--token", help="what viewers must know; others on this machine see it: use a file")
     parser.add_argument("--token-file", type=Path, help="holds the token; made if missing. Or EDGE_SDK_TOKEN")
@@ -80,7 +83,9 @@ def watch(options: argparse.Namespace) -> None:
         )
     with (
         edge_sdk.load(options.engine, device=options.device) as detector,
-        edge_sdk.open_source(options.source, on_bad="skip", loop=options.loop) as source,
+        edge_sdk.open_source(
+            options.source, registration=options.registration, on_bad="skip", loop=options.loop
+        ) as source,
         LiveSession(
             detector, source, live_options,
             asked_engine=options.engine, asked_device=options.device, pace_hz=pace_hz,
@@ -91,14 +96,13 @@ def watch(options: argparse.Namespace) -> None:
         for line in live.lines() or [f"Writing {options.out}" if options.out else "Showing a window"]:
             print(f"{line}   (Ctrl-C ends)", flush=True)
         route = None
-        registration = detector.bundle.manifest.registration
 
         def follow(pair: edge_sdk.FramePair, result: edge_sdk.FrameResult) -> None:
             nonlocal route
             if result.route is not route:
                 route = result.route
                 print(f"{pair.key}: {route.value}, because {result.reason.value}: {result.detections}")
-            if screen.is_on and not screen.show(pair.key, edge_sdk.annotate(pair, result, registration)):
+            if screen.is_on and not screen.show(pair.key, edge_sdk.annotate(pair, result)):
                 live.stop()
 
         shown = edge_sdk.run_source(

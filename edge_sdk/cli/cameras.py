@@ -123,10 +123,19 @@ def _print_camera(facts: CameraFacts, console: Console) -> None:
 
 
 def _command(found: list[CameraFacts]) -> str:
-    """The line to type for the first camera of each kind."""
+    """The lines to type for the first camera of each kind."""
     parts = []
     for role in ("rgb", "thermal"):
         first = next((facts for facts in found if facts.role == role and not facts.problem), None)
         if first is not None:
             parts.append(f"--{role} '{first.address}'")
-    return f"Try: edge-sdk run {' '.join(parts)}" if parts else "None of them can be used as it is."
+    if not parts:
+        return "None of them can be used as it is."
+    line = f"edge-sdk run {' '.join(parts)}"
+    if len(parts) == 1:
+        return f"Try: {line}"
+    return (
+        f"Try: {line} --serve --registration centred\n"
+        "There, pick points and save them: nobody else knows how heat lies on colour. From then on:\n"
+        f"     {line} --registration registration.json"
+    )

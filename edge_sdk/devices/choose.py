@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,9 @@ _OTHER_NAMES = {
     "none": "null",
     "x86": "cpu",
 }
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,21 @@ def open_runner(
         ProviderFallbackError: the device asked for does not load.
         EngineError: as `OnnxRunner` and `open_tensorrt` raise it.
     """
+    runner, choice = _open(bundle, device, precision, threads, allow_fallback, plan_options)
+    _log.info("%s runs on %s (%s, %s)", bundle.name, choice.device, choice.provider, choice.precision)
+    for name, why in choice.tried:
+        _log.info("%s was not taken: %s", name, why)
+    return runner, choice
+
+
+def _open(
+    bundle: Bundle,
+    device: str,
+    precision: str | None,
+    threads: int | None,
+    allow_fallback: Sequence[str],
+    plan_options: PlanOptions | None,
+) -> tuple[Runner, DeviceChoice]:
     if device not in DEVICES:
         raise ConfigError(f"device {device!r}: expected {', '.join(DEVICES)}. {_hint(device)}".rstrip())
     count = usable_cores() if threads is None else threads

@@ -19,6 +19,7 @@ from edge_sdk.engine.manifest import FEATURES, GraphSpec
 from edge_sdk.engine.memory import TensorMemory
 from edge_sdk.engine.onnx_constants import own_constants
 from edge_sdk.engine.onnx_edges import check_edges, read_edge
+from edge_sdk.engine.onnx_module import load_cuda_libraries, send_log_to_handlers, severity
 from edge_sdk.engine.onnx_scan import scan_onnx
 from edge_sdk.errors import (
     ConfigError,
@@ -28,6 +29,7 @@ from edge_sdk.errors import (
     ProviderFallbackError,
     StateError,
 )
+from edge_sdk.requirements import hint_for
 from edge_sdk.tensors import TensorSpec
 
 if TYPE_CHECKING:
@@ -58,8 +60,8 @@ class OnnxRunner(ClosedByWith):
     copies nothing. On CUDA the inputs are copied to device memory that is bound once, features stay
     there, and the other outputs come back to the bound host memory.
 
-    ONNX Runtime's own log goes to standard error; the level of the logger `edge_sdk.engine.onnx_runner`
-    opens it: errors by default, warnings at INFO, everything at DEBUG.
+    ONNX Runtime's own log goes to the logger `edge_sdk.onnxruntime`, or to standard error where its version
+    has no callback. That logger's level opens it: errors by default, warnings at INFO, everything at DEBUG.
 
     Arguments:
         bundle: as `load_bundle` returns it; its files are verified again while they are read.
@@ -205,7 +207,8 @@ def import_onnxruntime() -> Any:
         raise DeviceNotFoundError(
             "onnxruntime",
             [("import onnxruntime", str(error))],
-            "Install one of the two, never both: pip install edge-sdk[cpu] or pip install edge-sdk[gpu].",
+            f"Install one of the two, never both: {hint_for('onnxruntime')}, or for an NVIDIA GPU "
+            f"{hint_for('onnxruntime-gpu')}",
         ) from error
     if not hasattr(onnxruntime, "InferenceSession"):
         raise DeviceNotFoundError(
@@ -213,7 +216,16 @@ def import_onnxruntime() -> Any:
             [("import onnxruntime", "the module is there but empty")],
             "One of onnxruntime and onnxruntime-gpu was removed beside the other: reinstall the one kept.",
         )
+    _set_up(onnxruntime)
     return onnxruntime
+
+
+@cache
+def _set_up(module: Any) -> None:
+    """Sets, once a process, what holds for all sessions."""
+    send_log_to_handlers(module)
+    if CUDA in module.get_available_providers():
+        load_cuda_libraries(module)
 
 
 def graph_edges(data: bytes, path: Path) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
@@ -250,7 +262,7 @@ def session_options(threads: int) -> Any:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.use_deterministic_compute = True
-    options.log_severity_level = _severity()
+    options.log_severity_level = severity()
     # Without it, bytes that begin like ONNX Runtime's own format would be read as that.
     options.add_session_config_entry("session.load_model_format", "ONNX")
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -399,13 +411,3 @@ _FIX_PROVIDER = (
     "Run `edge-sdk doctor` to see what is missing, or allow it by name: "
     "allow_fallback=('CPUExecutionProvider',)."
 )
-
-
-def _severity() -> int:
-    """ONNX Runtime's scale: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal."""
-    level = _log.getEffectiveLevel()
-    if level <= logging.DEBUG:
-        return 0
-    if level <= logging.INFO:
-        return 2
-    return 3 if level <= logging.ERROR else 4

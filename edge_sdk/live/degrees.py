@@ -35,7 +35,7 @@ def hottest_at(frame: ThermalFrame) -> tuple[int, int, int]:
 
     Returns: its row, its column and its raw value.
     """
-    image: NDArray[np.uint16] = frame.image
+    image: NDArray[np.uint16] = frame.filled
     at = int(np.argmax(image))
     if image.flat[at] == _FULL_SCALE:
         sound = np.where(image == _FULL_SCALE, 0, image)

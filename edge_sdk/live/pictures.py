@@ -41,23 +41,17 @@ class LiveFrame:
 
     @classmethod
     def make(
-        cls,
-        number: int,
-        pair: FramePair,
-        result: FrameResult,
-        registration: Registration | None,
-        rule: AlarmRule | None = None,
+        cls, number: int, pair: FramePair, result: FrameResult, rule: AlarmRule | None = None
     ) -> LiveFrame:
         """Draws nothing into the picture: boxes and colours are the page's.
 
         Arguments:
             number: of the pair.
             pair: the frames.
-            result: their answer.
-            registration: used where the pair has none of its own.
+            result: their answer; the thermal frame lies where its registration says.
             rule: marks boxes that are a cause for alarm; boxes come with these first, then the hottest.
         """
-        registration = pair.registration or registration
+        registration = result.registration
         frame_wh = _frame_wh(pair, registration)
         rgb = b"" if pair.rgb is None else _jpeg_of(pair.rgb.image, frame_wh)
         thermal, heat, to_thermal = b"", None, None
@@ -102,7 +96,7 @@ class LiveFrame:
         if not w or not (0 <= u / w < width and 0 <= v / w < height):
             return None
         column, row = int(u / w), int(v / w)
-        patch = self._thermal.image[max(0, row - 1) : row + 2, max(0, column - 1) : column + 2]
+        patch = self._thermal.filled[max(0, row - 1) : row + 2, max(0, column - 1) : column + 2]
         return value_of(float(patch.mean()), self._thermal)
 
 
@@ -116,7 +110,7 @@ def still_pictures(pair: FramePair) -> dict[str, Any]:
         rgb = {"jpeg": _jpeg_of(pair.rgb.image, pair.rgb.size_wh, 960), "size_wh": pair.rgb.size_wh}
     thermal = None
     if pair.thermal is not None:
-        level = level_of(pair.thermal.image.astype(np.float32), display_span(pair.thermal))
+        level = level_of(pair.thermal.filled.astype(np.float32), display_span(pair.thermal))
         scale = max(1, round(640 / level.shape[1]))
         level = cv2.resize(level, None, fx=scale, fy=scale, interpolation=cv2.INTER_CUBIC)  # type: ignore[assignment]
         thermal = {"jpeg": _encoded(level, _THERMAL_QUALITY), "size_wh": pair.thermal.size_wh}
@@ -160,7 +154,7 @@ def _heat_of(
         "unit": unit_of(frame),
         "low": value_of(span.low, frame),
         "high": value_of(span.high, frame),
-        "median": value_of(float(np.median(frame.image[::4, ::4])), frame),
+        "median": value_of(float(np.median(frame.filled[::4, ::4])), frame),
         "hottest": {
             "x": round(float(x / w), 4),
             "y": round(float(y / w), 4),

@@ -23,7 +23,6 @@ from aiohttp import web
 
 from edge_sdk.closing import ClosedByWith
 from edge_sdk.errors import DeviceError
-from edge_sdk.frames import Registration
 from edge_sdk.live.actions import viewer_actions
 from edge_sdk.live.board import Board
 from edge_sdk.live.control import Control
@@ -59,7 +58,6 @@ class LiveServer(ClosedByWith):
         address: where to listen; port 0 takes a free one, see `address` afterwards.
         token: see `Guard`.
         names: further names of this machine that a browser may use.
-        registration: of the engine bundle, for pairs that have none.
         sla: gives the SLA lamps, or None.
         max_fps: pictures a second at most.
         proxy: that stands before the page, or None.
@@ -84,14 +82,13 @@ class LiveServer(ClosedByWith):
         *,
         token: str | None = None,
         names: tuple[str, ...] = (),
-        registration: Registration | None = None,
         sla: Callable[[], dict[str, Any]] | None = None,
         max_fps: float = 10.0,
         proxy: Proxy | None = None,
         limits: Limits | None = None,
     ) -> None:
         self._board, self._control, self._sla = board, control, sla
-        self._registration, self._picture_s = registration, 1.0 / max_fps
+        self._picture_s = 1.0 / max_fps
         self.address = address
         self.guard = Guard(address, token, names, proxy)
         self._limits = limits or Limits()
@@ -190,7 +187,7 @@ class LiveServer(ClosedByWith):
             if latest is None:
                 continue
             shown = latest[0]
-            frame = LiveFrame.make(*latest, self._registration, self._board.rule)
+            frame = LiveFrame.make(*latest, self._board.rule)
             self._frame = frame
             with contextlib.suppress(RuntimeError):  # the loop has just ended
                 self._loop.call_soon_threadsafe(self._offer, frame)

@@ -30,6 +30,7 @@ from edge_sdk.publish.mqtt import Broker, MqttPublisher
 from edge_sdk.recording import RecordingPlan, RunRecording, SeenThroughJpeg
 from edge_sdk.report.record import NO_POWER
 from edge_sdk.report.verdict import Verdicts
+from edge_sdk.requirements import install_hint
 from edge_sdk.runs import Observer, live_conditions, open_recording
 from edge_sdk.sla import Sla
 from edge_sdk.sources import Source
@@ -182,7 +183,6 @@ class LiveSession(ClosedByWith):
                     options.serve,
                     token=options.token,
                     names=options.names,
-                    registration=detector.bundle.manifest.registration,
                     sla=self._lamps.as_json if self._lamps else None,
                     proxy=options.proxy,
                     limits=options.limits,
@@ -276,7 +276,7 @@ def _server_type() -> type[LiveServer]:
 
         from edge_sdk.live.server import LiveServer
     except ImportError as error:
-        raise ConfigError(f"--serve needs the package {error.name}: pip install 'edge-sdk[serve]'") from None
+        raise ConfigError(f"--serve needs the package {error.name}: {install_hint('serve')}") from None
     return LiveServer
 
 

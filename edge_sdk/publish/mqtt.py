@@ -24,6 +24,7 @@ from edge_sdk.measurements import FrameResult
 from edge_sdk.publish.messages import result_message, sla_message, status_message
 from edge_sdk.publish.spool import Spool
 from edge_sdk.report.verdict import Verdicts
+from edge_sdk.requirements import install_hint
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client, MQTTMessageInfo
@@ -148,9 +149,7 @@ class MqttPublisher(ClosedByWith):
             import paho.mqtt.client as paho
             from paho.mqtt.enums import CallbackAPIVersion
         except ImportError:
-            raise ConfigError(
-                "--mqtt needs the package paho-mqtt: pip install 'edge-sdk[mqtt]' (or pip install paho-mqtt)"
-            ) from None
+            raise ConfigError(f"--mqtt needs the package paho-mqtt: {install_hint('mqtt')}") from None
         self._broker, self._every, self._now_s = broker, every, now_s
         self._clock = clock or MonotonicClock()
         self._spool = Spool(spool, limit=limit)
@@ -338,6 +337,7 @@ class MqttPublisher(ClosedByWith):
             self._connection = f"{self._broker}: refused: {reason}"
             return
         self._connection = ""
+        _log.info("connected to %s", self._broker)
         there = _encoded(status_message("online", self.run, self._sequence, self._now_s()))
         client.publish(f"{self._broker.base}/status", there, qos=1, retain=True)
         self._wake.set()
@@ -345,6 +345,7 @@ class MqttPublisher(ClosedByWith):
     def _disconnected(self, client: Client, data: Any, flags: Any, reason: Any, *_: Any) -> None:
         if not self._closing:
             self._connection = f"{self._broker}: connection lost: {reason}"
+            _log.info("%s", self._connection)
             self._write_will()
 
 

@@ -15,7 +15,7 @@ from edge_sdk.engine.onnx_constants import own_constants
 from edge_sdk.engine.onnx_runner import CPU, open_session
 from edge_sdk.errors import ConfigError
 
-pytest.importorskip("onnxruntime", reason="needs ONNX Runtime: pip install edge-sdk[cpu]")
+pytest.importorskip("onnxruntime", reason="needs ONNX Runtime: pip install '.[cpu]'")
 
 CHANNELS = 16
 

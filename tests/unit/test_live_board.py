@@ -347,7 +347,7 @@ def test_all_boxes_come_hot_spots_and_the_hottest_first() -> None:
         tuple(heats),
     )
     result = dataclasses.replace(answer(), detections=found)
-    head, _, _ = unpack(LiveFrame.make(1, make_pair(1), result, None, AlarmRule()))
+    head, _, _ = unpack(LiveFrame.make(1, make_pair(1), result, AlarmRule()))
     boxes = head["boxes"]
     assert len(boxes) == 15
     assert [(box["class"], box["alarm"], box["hot"]) for box in boxes[:3]] == [
@@ -369,7 +369,7 @@ def unpack(frame: LiveFrame) -> tuple[dict[str, Any], bytes, bytes]:
 
 def test_a_picture_message_holds_both_pictures_and_the_hottest_spot(detector: Detector) -> None:
     pair = make_pair(1, hot=True)
-    head, rgb, thermal = unpack(LiveFrame.make(7, pair, detector(pair), None))
+    head, rgb, thermal = unpack(LiveFrame.make(7, pair, detector(pair)))
     assert head["number"] == 7
     assert head["route"] == "fuse"
     assert head["size_wh"] == list(SIZE_WH)
@@ -389,7 +389,7 @@ def test_spots_read_the_raw_frame_where_the_registration_says(detector: Detector
     pair = make_pair(1, hot=True)
     shifted = Registration(((1.0, 0.0, 10.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), SIZE_WH, SIZE_WH)
     pair = dataclasses.replace(pair, registration=shifted)
-    frame = LiveFrame.make(1, pair, detector(pair), None)
+    frame = LiveFrame.make(1, pair, detector(pair))
     hot, cool, outside = frame.spots([(54 / 64, 28 / 48), (44 / 64, 28 / 48), (2 / 64, 0.5)])
     assert hot["value"] == pytest.approx(61.9, abs=0.3)
     assert cool["value"] == pytest.approx(21.9, abs=0.5)
@@ -400,12 +400,12 @@ def test_counts_stay_counts_and_a_missing_camera_stays_missing(detector: Detecto
     pair = make_pair(1)
     assert pair.thermal is not None
     pair = dataclasses.replace(pair, rgb=None, thermal=ThermalFrame(pair.thermal.image))
-    head, rgb, _ = unpack(LiveFrame.make(1, pair, detector(pair), None))
+    head, rgb, _ = unpack(LiveFrame.make(1, pair, detector(pair)))
     assert rgb == b""
     assert head["heat"]["unit"] == "counts"
     assert head["heat"]["median"] == pytest.approx(29500, abs=10)
     alone = dataclasses.replace(make_pair(2), thermal=None)
-    head, _, thermal = unpack(LiveFrame.make(1, alone, detector(alone), None))
+    head, _, thermal = unpack(LiveFrame.make(1, alone, detector(alone)))
     assert thermal == b""
     assert head["heat"] is None
 

@@ -87,8 +87,8 @@ def camera_address(text: str, role: str | None = None) -> CameraAddress:
         width, height, fps: asked of the camera, read back, and a deviation is noted.
         format: of a thermal camera `y16`, `lepton`, `boson`, `centikelvin`, `infiray`, `p2pro` or `tc001`;
             of a colour camera its FOURCC, like `MJPG`.
-        unit: what a thermal count is: `centikelvin`, `decikelvin`, `kelvin`, `counts`, `auto`, or a
-            number of kelvin (0.04 of a FLIR Tau).
+        unit: what a thermal count is: `auto`, `counts`, `centikelvin`, `decikelvin`, `kelvin`,
+            `kelvin/64`, `celsius`, a number of kelvin (0.04 of a FLIR Tau), or `linear:GAIN:OFFSET`.
         gain: `high` or `low`, of an InfiRay camera.
         telemetry: where a Lepton's rows stand: `auto`, `header`, `footer` or `none`.
         via: `opencv`, `gstreamer` or `av`.
