@@ -18,8 +18,8 @@ $(BIN)/edge-sdk: setup.py pyproject.toml edge_sdk/requirements.py
 	$(PYTHON) tests/setup_venv.py $(VENV) .[cpu]
 
 $(VENV)/.test-extra: setup.py pyproject.toml edge_sdk/requirements.py
-	$(PYTHON) tests/setup_venv.py $(VENV) --debian chromium=chromium --debian mosquitto=mosquitto --pycuda --tensorrt-rtx \
-		-e .[test]
+	$(PYTHON) tests/setup_venv.py $(VENV) --debian chromium=chromium --debian mosquitto=mosquitto \
+		--debian haproxy=haproxy --debian openssl=openssl --pycuda --tensorrt-rtx -e .[test]
 	touch $@
 
 demo: $(BIN)/edge-sdk

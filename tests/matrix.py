@@ -40,9 +40,12 @@ PROGRAMS = (
     f"{sysconfig.get_paths()['include']}/Python.h=python3-dev",
     "chromium=chromium",
     "mosquitto=mosquitto",
+    "haproxy=haproxy",
+    "openssl=openssl",
     f"/usr/lib/python3/dist-packages/gi={RTSP}",
 )
-"""From Debian: what compiles pycuda, and what tests/browser, e2e/test_mqtt.py and e2e/test_rtsp.py run."""
+"""From Debian: what compiles pycuda, and what tests/browser, e2e/test_mqtt.py, e2e/test_live_proxy_tls.py
+and e2e/test_rtsp.py run."""
 
 HERE_OPTIONS = (
     *(word for program in PROGRAMS for word in ("--debian", program)),

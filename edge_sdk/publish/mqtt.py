@@ -11,7 +11,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -34,6 +34,10 @@ __all__ = ["Broker", "MqttPublisher", "parse_broker"]
 _IN_FLIGHT = 50
 """Messages on their way at one time, not yet acknowledged."""
 
+_ENCODE = (
+    "Expected mqtt://[USER@]HOST[:PORT][/TOPIC]; in a user, password or topic write "
+    "/ : @ % as %2F %3A %40 %25"
+)
 _QUEUED = 1000
 _SLA_AGAIN_NS = 60_000_000_000
 _RECONNECT_S = (1, 30)
@@ -51,7 +55,7 @@ class Broker:
     Attributes:
         host, port: of the broker.
         tls: whether the connection is encrypted, and the broker's certificate checked.
-        user, password: or None.
+        user, password: or None. The password is not part of the object's text.
         base: the topic that all messages lie below.
     """
 
@@ -59,7 +63,7 @@ class Broker:
     port: int
     tls: bool
     user: str | None
-    password: str | None
+    password: str | None = field(repr=False)
     base: str
 
     def __str__(self) -> str:
@@ -79,8 +83,8 @@ def parse_broker(url: str, name: str = "run") -> Broker:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise ConfigError(f"--mqtt: {error}") from None
+    except ValueError:  # its text may hold a part of the password
+        raise ConfigError(f"--mqtt: host or port cannot be read. {_ENCODE}") from None
     if parts.scheme not in ("mqtt", "mqtts") or not parts.hostname:
         raise ConfigError(
             f"--mqtt: expected mqtt://HOST[:PORT][/TOPIC] or mqtts://..., "
@@ -88,6 +92,8 @@ def parse_broker(url: str, name: str = "run") -> Broker:
         )
     if parts.query or parts.fragment:
         raise ConfigError("--mqtt: a broker's URL has no ? and no #; write them as %3F and %23")
+    if "@" in parts.path:
+        raise ConfigError(f"--mqtt: a / stands before the @. {_ENCODE}")
     base = unquote(parts.path).strip("/") or f"edge-sdk/{name}"
     if any(wild in base for wild in "+#\0"):
         raise ConfigError(f"--mqtt: a topic to publish to cannot hold + or #, found {base!r}")

@@ -9,6 +9,9 @@ from collections.abc import Mapping
 __all__ = ["ServiceNotifier"]
 
 
+_PATIENCE_S = 1.0
+
+
 class ServiceNotifier:
     """Sends states to the service manager; does nothing where there is none.
 
@@ -64,7 +67,8 @@ class ServiceNotifier:
         if not self._address:
             return
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
+            channel.settimeout(_PATIENCE_S)
             try:
                 channel.sendto("\n".join(filter(None, lines)).encode(), self._address)
             except OSError:
-                return  # the manager went away: a service goes on without it
+                return  # the manager went away, or does not listen: a service goes on without it

@@ -76,7 +76,7 @@ def open_tiff(folder: Path, bad: bool, **options: Any) -> BaseSource:
 def open_arrays(folder: Path, bad: bool, **options: Any) -> BaseSource:
     thermal: list[Any] = [thermal_image(index) for index in range(COUNT)]
     if bad:
-        thermal[1] = thermal[1].astype(np.float32)
+        thermal[1] = (thermal[1] >> 8).astype(np.uint8)
     rgb = [rgb_image(index) for index in range(COUNT)]
     return source_from_arrays(rgb, thermal, unit="centikelvin", **options)
 

@@ -272,25 +272,3 @@ def test_a_power_log_that_is_stopped_is_kept(site: Path, tmp_path: Path) -> None
     assert status == 128 + signal.SIGTERM, output
     assert "Ended early by SIGTERM" in output
     assert json.loads((site / "p.json").read_text())["schema"] == "edge-sdk/power-log"
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--json", "/proc/none/x.json"],
-        ["--frames-json", "/proc/none/x.jsonl"],
-        ["--out", "/proc/none/pictures"],
-        ["--video", "/proc/none/x.mp4"],
-        ["--report", "/proc/none/x.md"],
-        ["--report", "x.pdf"],
-        ["--report", "x"],
-        ["--record", "/proc/none/x.mcap"],
-        ["--mqtt", "localhost", "--mqtt-spool", "/proc/none/spool.db"],
-        ["--json", "same.json", "--frames-json", "./same.json"],
-    ],
-)
-def test_what_cannot_be_written_is_refused_before_the_run(options: list[str]) -> None:
-    done = call([*CLI, "run", "--engine", "no-such-engine", *options])
-    assert done.returncode == 3
-    assert "no such bundle" not in done.stderr  # refused before anything else was looked at
-    assert any(words in done.stderr for words in ("cannot be written", "expected a file", "asked for twice"))

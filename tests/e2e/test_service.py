@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -15,11 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import test_rtsp as rtsp
 from frames_on_disk import write_pairs
 from live_runs import eventually
+from pairs import make_pair
 
-from edge_sdk.recording import Recording
+from edge_sdk.clock import FakeClock
+from edge_sdk.pipeline import load
+from edge_sdk.recording import Recording, RecordingPlan
 from edge_sdk.recording.layout import RecordedPair
+from edge_sdk.runs import open_recording, run_source
+from edge_sdk.sources import MemorySource
 
 SERVICE = Path(__file__).parents[2] / "apps" / "service"
 
@@ -73,7 +80,7 @@ def service(
 def recorded(state: Path) -> list[list[int]]:
     """Sequence numbers of what can be read, a list a file."""
     found = []
-    for path in sorted((state / "recordings").glob("*/*.mcap")):
+    for path in sorted((state / "recordings").glob("*.mcap")):
         recording = Recording(path)
         found.append([entry.sequence for entry in recording if isinstance(entry, RecordedPair)])
         recording.close()
@@ -97,12 +104,99 @@ def test_it_survives_kill_9_with_its_records_intact(site: Path, toy_fusion: Path
         assert all(finding["heat"]["unit"] == "K" for finding in findings)
         with (state / "findings.jsonl").open("a") as file:
             file.write('{"time": "half a li')  # as a kill in the middle of a write leaves it
-    with service(site, toy_fusion, state, "--frames", "20", "--keep", "2") as (program, heard):
+    with service(site, toy_fusion, state, "--frames", "20") as (program, heard):
         assert program.wait(60) == 0
     for line in (state / "findings.jsonl").read_text().splitlines():
         json.loads(line)
-    assert len(list((state / "recordings").iterdir())) == 2, "the oldest start's recordings are removed"
+    names = [path.name for path in sorted((state / "recordings").iterdir())]
+    assert names == ["run-000.mcap", "run-001.mcap", "run-002.mcap"], "one ring over all starts"
     assert recorded(state)[-1] == list(range(1, 21))
+
+
+def test_a_crash_loop_removes_no_recording_of_a_start_that_went_well(
+    site: Path, toy_fusion: Path, tmp_path: Path
+) -> None:
+    """Killed before the first pair, and soon after it."""
+    ring = tmp_path / "state" / "recordings"
+    source = MemorySource([make_pair(number) for number in range(20)])
+    plan = RecordingPlan(ring / "run.mcap", limit_mib=4, when_full="ring")
+    clock = FakeClock(step_ns=1_000_000_000)
+    with (
+        load(str(toy_fusion), device="cpu", threads=1) as detector,
+        open_recording(detector, source, plan, clock=clock) as recording,
+    ):
+        run_source(detector, source, observers=[recording])
+    (good,) = ring.iterdir()
+    content = good.read_bytes()
+    for sign in ("", "WATCHDOG=1"):
+        before = len(list(ring.iterdir()))
+        with service(site, toy_fusion, tmp_path / "state", "--limit-mib", "4") as (program, heard):
+            if sign:
+                assert eventually(lambda heard=heard, sign=sign: sign in heard(), 60)
+            else:
+                assert eventually(lambda before=before: len(list(ring.iterdir())) > before, 60)
+            program.send_signal(signal.SIGKILL)
+            program.wait()
+    assert len(list(ring.iterdir())) == 3
+    assert good.read_bytes() == content
+
+
+@rtsp.pytestmark
+def test_live_cameras_are_watched_and_a_signal_ends_it_while_one_is_silent(
+    toy_fusion: Path, tmp_path: Path
+) -> None:
+    server = rtsp.Server()
+    try:
+        uri = f"{server.uri}?timeout_ms=800"
+        with service(tmp_path, toy_fusion, tmp_path / "state", "--source", uri) as (program, heard):
+            assert eventually(lambda: heard().count("WATCHDOG=1") >= 3, 60)
+            server.kill()
+            (numbers,) = recorded(tmp_path / "state")
+            program.send_signal(signal.SIGTERM)
+            assert program.wait(10) == 0, "it does not wait for a frame that will not come"
+            out, err = program.communicate()
+    finally:
+        server.kill()
+    assert "pairs answered" in out
+    assert "Traceback" not in err
+    (numbers,) = recorded(tmp_path / "state")
+    assert len(numbers) >= 3
+
+
+def test_findings_survive_a_full_disk(
+    toy_fusion: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(SERVICE))
+    import edge_service
+
+    path, room, write = tmp_path / "findings.jsonl", [400], os.write
+
+    def scarce(descriptor: int, data: bytes) -> int:
+        taken = min(len(data), room[0])
+        if not taken:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        room[0] -= taken
+        return write(descriptor, data[:taken])
+
+    monkeypatch.setattr(edge_service, "MOST_WAITING", 5)
+    findings = edge_service.Findings(path)
+    with load(str(toy_fusion), device="cpu", threads=1) as detector:
+        pair = make_pair(0, hot=True)
+        result = detector(pair)
+        each = len(result.detections)
+        assert each
+        monkeypatch.setattr(os, "write", scarce)
+        for _ in range(10):
+            findings.answered(pair, result)
+        kept = path.read_text().splitlines()
+        assert all(json.loads(line) for line in kept), "whole lines alone"
+        assert findings.lost == 10 * each - len(kept) - 5 > 0
+        assert "No space left" in str(findings)
+        room[0] = 1 << 20
+        findings.answered(pair, result)
+        assert len(path.read_text().splitlines()) == len(kept) + 5 + each
+        assert str(findings) == f"{findings.lost} findings lost"
+    findings.close()
 
 
 def test_systemd_hears_that_it_is_up_alive_and_stopping(site: Path, toy_fusion: Path, tmp_path: Path) -> None:

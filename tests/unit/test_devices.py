@@ -102,6 +102,11 @@ class TestChoice:
         with pytest.raises(ConfigError, match=r"Did you mean 'cuda'\?"):
             open_runner(bundle, "cud")
 
+    @pytest.mark.parametrize(("word", "meant"), [("gpu", "cuda"), ("GPU:0", "cuda"), ("trt", "tensorrt")])
+    def test_a_device_by_another_name(self, bundle: Bundle, word: str, meant: str) -> None:
+        with pytest.raises(ConfigError, match=rf"Did you mean '{meant}'\?"):
+            open_runner(bundle, word)
+
 
 class TestMachine:
     """Facts for records, read from a tree that a test can write."""

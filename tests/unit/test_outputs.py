@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from edge_sdk.cli.frame_outputs import video_rate
 from edge_sdk.cli.main import app
 from edge_sdk.cli.reports import report_text
+from edge_sdk.errors import ConfigError
 from edge_sdk.measurements import Route
 from edge_sdk.report.frame_writer import FrameWriter
 from edge_sdk.report.html import run_html
@@ -202,3 +203,49 @@ def test_a_shell_can_complete(monkeypatch: pytest.MonkeyPatch) -> None:
         env={"_EDGE_SDK_COMPLETE": "complete_bash", "COMP_WORDS": "edge-sdk re", "COMP_CWORD": "1"},
     )
     assert "replay" in found.output
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--json", "/proc/none/x.json"],
+        ["--frames-json", "/proc/none/x.jsonl"],
+        ["--out", "/proc/none/pictures"],
+        ["--video", "/proc/none/x.mp4"],
+        ["--report", "/proc/none/x.md"],
+        ["--report", "x.pdf"],
+        ["--report", "x"],
+        ["--record", "/proc/none/x.mcap"],
+        ["--mqtt", "localhost", "--mqtt-spool", "/proc/none/spool.db"],
+        ["--json", "same.json", "--frames-json", "./same.json"],
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_the_run(options: list[str]) -> None:
+    result = CliRunner().invoke(app, ["run", "--engine", "no-such-engine", *options])
+    assert isinstance(result.exception, ConfigError)
+    words = ("cannot be written", "expected a file", "asked for twice")
+    assert any(word in str(result.exception) for word in words)  # and no word of the engine
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sla", "check", "none.yaml", "--json"],
+        ["sla", "check", "none.yaml", "--junit"],
+        ["sla", "judge", "none.json", "none.yaml", "--json"],
+        ["compare", "none.json", "none.json", "--json"],
+        ["replay", "none.mcap", "--json"],
+        ["replay", "none.mcap", "--comparison"],
+        ["bench", "--engine", "none", "--json"],
+        ["bench", "serve", "--engine", "none", "--json"],
+        ["power", "read", "--root", "/none", "--json"],
+        ["power", "replay", "none.csv", "--json"],
+        ["machine", "show", "--root", "/none", "--json"],
+        ["doctor", "--json"],
+        ["engines", "verify", "none", "--json"],
+    ],
+)
+def test_every_command_refuses_it_before_it_begins(command: list[str]) -> None:
+    result = CliRunner().invoke(app, [*command, "/proc/none/x.json"])
+    assert isinstance(result.exception, ConfigError), result.output
+    assert "/proc/none/x.json: cannot be written" in str(result.exception)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -346,6 +347,18 @@ def test_without_a_manager_nothing_happens(tmp_path: Path) -> None:
         {"NOTIFY_SOCKET": "x", "WATCHDOG_USEC": "1000", "WATCHDOG_PID": str(os.getpid() + 1)}
     )
     assert other.watchdog_ns is None
+
+
+def test_a_manager_that_does_not_listen_holds_up_nothing(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.bind(str(tmp_path / "notify"))
+        notify = ServiceNotifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+            other.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    other.sendto(b"x", str(tmp_path / "notify"))
+        notify.status("nobody reads this")
 
 
 def test_abstract_sockets_are_reached() -> None:

@@ -153,7 +153,7 @@ def test_numpy_archives(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (STACK.astype(np.float32), r"expected uint16 \[frames, height, width\], found float32 \[3, 32, 48\]"),
+        (STACK.astype(np.int32), r"expected uint16 \[frames, height, width\], found int32 \[3, 32, 48\]"),
         (STACK[0], r"found uint16 \[32, 48\]"),
         (STACK[:0], r"found uint16 \[0, 32, 48\]"),
         (np.array([{"a": 1}]), "cannot be read as a NumPy file"),
