@@ -1,5 +1,6 @@
 # make demo    install everything into .venv, run the reference engine over the shipped clip, write a report
-# make test    set up and run all tests, on every Python of 3.10 and 3.12 that is here
+# make test    set up and run all checks and tests on this Python; the end says what was skipped, and why
+# make test-all      tests on Python 3.10 and 3.12 where they are here, with the lowest versions, on aarch64
 # make test-device   on a machine with an NVIDIA GPU or on a Jetson: tests there, and device-record.json to send back
 # make check   what CI runs on one Python: format, lint, types, layers, tests
 # make bench   measure this machine, write bench.json
@@ -11,14 +12,14 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= demo-output
 
-.PHONY: demo test test-device check bench soak engine clean
+.PHONY: demo test test-all test-device check bench soak engine clean
 
-$(BIN)/edge-sdk: setup.py pyproject.toml
+$(BIN)/edge-sdk: setup.py pyproject.toml edge_sdk/requirements.py
 	$(PYTHON) tests/setup_venv.py $(VENV) .[cpu]
 
-$(VENV)/.test-extra: setup.py pyproject.toml
-	$(PYTHON) tests/setup_venv.py $(VENV) --debian chromium=chromium --debian mosquitto=mosquitto --pycuda --tensorrt-rtx \
-		-e .[test]
+$(VENV)/.test-extra: setup.py pyproject.toml edge_sdk/requirements.py
+	$(PYTHON) tests/setup_venv.py $(VENV) --debian chromium=chromium --debian mosquitto=mosquitto \
+		--debian haproxy=haproxy --debian openssl=openssl --pycuda --tensorrt-rtx -e .[test]
 	touch $@
 
 demo: $(BIN)/edge-sdk
@@ -30,15 +31,19 @@ demo: $(BIN)/edge-sdk
 test:
 	$(PYTHON) tests/matrix.py
 
+test-all:
+	$(PYTHON) tests/matrix.py others
+
 # The system's Python with its packages: TensorRT comes with JetPack and lives there.
 test-device:
 	$(PYTHON) -m venv --system-site-packages .venv-device
-	PATH=/usr/local/cuda/bin:$$PATH .venv-device/bin/python -m pip install --quiet pytest hypothesis -e .[jetson]
-	.venv-device/bin/python -c "import onnxruntime" || .venv-device/bin/python -m pip install --quiet onnxruntime
-	.venv-device/bin/python -c "import cv2" || .venv-device/bin/python -m pip install --quiet opencv-python-headless
+	PATH=/usr/local/cuda/bin:$$PATH .venv-device/bin/python tests/device_packages.py
 	.venv-device/bin/edge-sdk doctor
+	rm -f device-record.json
 	EDGE_SDK_DEVICE_RECORD=device-record.json .venv-device/bin/python -m pytest -v -rs tests/device
-	@echo "Record: device-record.json. Please send it back, with what doctor printed."
+	@if [ -e device-record.json ]; \
+	then echo "Record: device-record.json. Please send it back, with what doctor printed."; \
+	else echo "No record: everything was skipped, for the reasons above. Nothing of a device was tested."; fi
 
 check: $(VENV)/.test-extra
 	$(BIN)/ruff format --check .

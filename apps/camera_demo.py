@@ -25,7 +25,7 @@ from edge_sdk.cli.streams import safe_streams
 from edge_sdk.clock import MonotonicClock
 from edge_sdk.ending import Ending, StoppedBySignal
 from edge_sdk.errors import EdgeSdkError
-from edge_sdk.live.guard import parse_address
+from edge_sdk.live.guard import page_token, parse_address
 from edge_sdk.live.session import LiveOptions, LiveSession
 from edge_sdk.recording import RecordingPlan
 from edge_sdk.scheduler import Pace
@@ -42,8 +42,12 @@ def main() -> int:
     parser.add_argument("source", nargs="?", default="clip:substation", help="any source URI")
     parser.add_argument("--engine", default="substation-rgbt", help="bundle name or folder")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or tensorrt")
+    parser.add_argument(
+        "--registration", help="how heat lies on colour: a JSON file, same-view, centred or bundle"
+    )
     parser.add_argument("--serve", default="127.0.0.1:8080", help="HOST:PORT of the page")
-    parser.add_argument("--token", help="what viewers must know; made where other machines can connect")
+    parser.add_argument("--token", help="what viewers must know; others on this machine see it: use a file")
+    parser.add_argument("--token-file", type=Path, help="holds the token; made if missing. Or EDGE_SDK_TOKEN")
     parser.add_argument("--sla", help="an SLA file: lamps on the page")
     parser.add_argument("--recordings", type=Path, default=Path("recordings"), help="for the record button")
     parser.add_argument("--window", action="store_true", help="a window instead of the page")
@@ -83,16 +87,20 @@ def watch(options: argparse.Namespace, ending: Ending) -> None:
         pace_hz = CLIP_HZ
     live_options = LiveOptions()
     if not (options.window or options.out):
+        token = page_token(options.token, options.token_file)
         live_options = LiveOptions(
             serve=parse_address(options.serve),
-            token=options.token,
+            token=token.value if token else None,
+            token_file=options.token_file,
             sla=sla,
             record_on_demand=RecordingPlan(options.recordings, when_behind="drop"),
             registration_file=Path("registration.json"),
         )
     with (
         edge_sdk.load(options.engine, device=options.device) as detector,
-        edge_sdk.open_source(options.source, on_bad="skip", loop=loop) as source,
+        edge_sdk.open_source(
+            options.source, registration=options.registration, on_bad="skip", loop=loop
+        ) as source,
         LiveSession(
             detector, source, live_options,
             asked_engine=options.engine, asked_device=options.device, pace_hz=pace_hz,
@@ -103,7 +111,6 @@ def watch(options: argparse.Namespace, ending: Ending) -> None:
         for line in live.lines() or [f"Writing {options.out}" if options.out else "Showing a window"]:
             print(f"{line}   (Ctrl-C ends)", flush=True)
         route = None
-        registration = detector.bundle.manifest.registration
 
         def follow(pair: edge_sdk.FramePair, result: edge_sdk.FrameResult) -> None:
             nonlocal route
@@ -113,7 +120,7 @@ def watch(options: argparse.Namespace, ending: Ending) -> None:
                     f"{pair.key}: {route.value}, because {result.reason.value}: {result.detections}",
                     flush=True,
                 )
-            if screen.is_on and not screen.show(pair.key, edge_sdk.annotate(pair, result, registration)):
+            if screen.is_on and not screen.show(pair.key, edge_sdk.annotate(pair, result)):
                 live.stop()
 
         shown = edge_sdk.run_source(

@@ -41,7 +41,12 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="holds one sub-folder a camera, or radiometric JPEGs")
     parser.add_argument("--rgb", default="rgb", help="sub-folder of the colour files")
     parser.add_argument("--thermal", default="thermal", help="sub-folder of the raw 16-bit files")
-    parser.add_argument("--unit", choices=("centikelvin", "counts"), help="default: what pairs.json says")
+    parser.add_argument(
+        "--unit", help="counts, centikelvin, celsius, 0.04, ...; default: what pairs.json says, else counts"
+    )
+    parser.add_argument(
+        "--registration", help="how heat lies on colour: a JSON file, same-view, centred or bundle"
+    )
     parser.add_argument("--engine", default="substation-rgbt", help="bundle name or folder")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or tensorrt")
     parser.add_argument("--out", type=Path, default=Path("inspection"), help="folder for the report")
@@ -74,7 +79,7 @@ def address(options: argparse.Namespace) -> str:
     ):
         return f"file:{folder}"
     uri = f"pairs:{folder}?rgb={quote(options.rgb)}&thermal={quote(options.thermal)}&partial=allow"
-    return uri + (f"&unit={options.unit}" if options.unit else "")
+    return uri + (f"&unit={quote(options.unit)}" if options.unit else "")
 
 
 def inspect(options: argparse.Namespace, ending: Ending) -> dict[str, Any]:
@@ -84,7 +89,7 @@ def inspect(options: argparse.Namespace, ending: Ending) -> dict[str, Any]:
     bad: list[dict[str, str]] = []
     with (
         edge_sdk.load(options.engine, device=options.device) as detector,
-        edge_sdk.open_source(address(options), on_bad="skip") as source,
+        edge_sdk.open_source(address(options), registration=options.registration, on_bad="skip") as source,
         edge_sdk.FrameWriter(options.out / "pictures") as pictures,
         (options.out / "findings.csv").open("w", newline="", encoding="utf-8", buffering=1) as file,
         ending.running(),
@@ -112,7 +117,7 @@ def inspect(options: argparse.Namespace, ending: Ending) -> dict[str, Any]:
             routes[result.route.value] += 1
             picture = ""
             if any(is_hot(detection, options) for detection in result.detections):
-                drawn = edge_sdk.annotate(pair, result, detector.bundle.manifest.registration)
+                drawn = edge_sdk.annotate(pair, result)
                 picture = pictures.write(pair.key, drawn).name
             for detection in result.detections:
                 found[detection.class_name] += 1

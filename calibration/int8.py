@@ -4,7 +4,7 @@ Explicit Q/DQ, symmetric int8 activations with zero point 0, int8 weights stored
 scale a channel, biases left in fp32 (an int32 bias through DequantizeLinear is refused by NVIDIA's
 parser). Source: the parsers' own messages and code.
 
-Only inputs of convolutions are quantised, and outputs that a residual sum reads. Three things follow
+Only inputs of convolutions are quantised, and outputs that a residual sum reads. Four things follow
 from how ONNX Runtime's x86 kernels are chosen, and cost nothing elsewhere:
 
 - An activation that cuts at -c and +c becomes the quantiser itself (scale c / 127), so that a
@@ -13,6 +13,8 @@ from how ONNX Runtime's x86 kernels are chosen, and cost nothing elsewhere:
   and the scales of the readers differ in the last bit: ONNX Runtime merges equal pairs, and then
   computes both readers in floating point.
 - What leads to the outputs (the last convolution and all after it) stays in fp32.
+- Every Q and DQ has a zero point of its own: ONNX Runtime's exact kernels for CPUs without VNNI fail on a
+  shared one (`edge_sdk.engine.onnx_constants`).
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
+from edge_sdk.engine.onnx_constants import own_constants
 from edge_sdk.errors import ConfigError
 
 __all__ = ["Report", "check_form", "measure_ranges", "quantise"]
@@ -108,7 +111,7 @@ def quantise(fp32: Path, int8: Path, feeds: Iterable[Feed], keep: Sequence[str] 
     _insert_pairs(model, set(chosen), ranges)
     check_form(model)
     int8.parent.mkdir(parents=True, exist_ok=True)
-    onnx.save(model, int8)
+    int8.write_bytes(own_constants(model.SerializeToString()))
     kept = tuple(node.name for node in model.graph.node if node.op_type == "Conv" and node.name not in chosen)
     return Report(tuple(chosen), kept, ranges, fp32.stat().st_size, int8.stat().st_size)
 

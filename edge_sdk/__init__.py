@@ -27,12 +27,13 @@ _HOMES = {
     "FrameResult": "measurements",
     "FrameWriter": "report.frame_writer",
     "GateConfig": "routing",
+    "HeatUnit": "heat_units",
     "LiveOptions": "live.session",
     "LiveSession": "live.session",
     "MemorySource": "sources",
     "Reason": "measurements",
     "RecordingPlan": "recording",
-    "Registration": "frames",
+    "Registration": "registration",
     "RgbFrame": "frames",
     "Route": "measurements",
     "ThermalFrame": "frames",
@@ -56,6 +57,7 @@ __all__ = [
     "FrameResult",
     "FrameWriter",
     "GateConfig",
+    "HeatUnit",
     "LiveOptions",
     "LiveSession",
     "MemorySource",
@@ -80,12 +82,14 @@ if TYPE_CHECKING:
     from edge_sdk.detections import Detection, Detections
     from edge_sdk.devices.meters import open_meter
     from edge_sdk.errors import EdgeSdkError
-    from edge_sdk.frames import FramePair, Registration, RgbFrame, ThermalFrame, ThermalUnit
+    from edge_sdk.frames import FramePair, RgbFrame, ThermalFrame, ThermalUnit
+    from edge_sdk.heat_units import HeatUnit
     from edge_sdk.live.session import LiveOptions, LiveSession
     from edge_sdk.measurements import FrameResult, Reason, Route
     from edge_sdk.meter.sampler import EnergyMeter
     from edge_sdk.pipeline import Detector, load
     from edge_sdk.recording import RecordingPlan
+    from edge_sdk.registration import Registration
     from edge_sdk.report.draw import annotate
     from edge_sdk.report.frame_writer import FrameWriter
     from edge_sdk.routing import GateConfig
@@ -99,10 +103,11 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'edge_sdk' has no attribute {name!r}")
     try:
         value = getattr(import_module(f"edge_sdk.{_HOMES[name]}"), name)
-    except ModuleNotFoundError as error:
-        if error.name != "cv2":
+    except ImportError as error:
+        shown = import_module("edge_sdk.errors").OpenCvMissingError.behind(error)
+        if shown is None:
             raise
-        raise import_module("edge_sdk.errors").OpenCvMissingError(str(error)) from error
+        raise shown from error
     globals()[name] = value
     return value
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_sdk.errors import ConfigError, ShapeError
+from edge_sdk.members import number, put, text, texts, whole
 
 if TYPE_CHECKING:
     import supervision
@@ -26,7 +27,10 @@ class BoxTemperatures:
         min, mean, max: over the box, in `unit`.
         delta: hottest part of the box minus the median of its surroundings, in `unit`
             (a difference, so kelvin and degrees Celsius are the same), or None where the
-            surroundings are outside the thermal frame.
+            surroundings are outside the thermal frame: a box as large as the frame has none.
+
+    Raises:
+        ConfigError: another unit, or a member that is no number.
     """
 
     unit: str
@@ -34,6 +38,18 @@ class BoxTemperatures:
     mean: float
     max: float
     delta: float | None
+
+    def __post_init__(self) -> None:
+        if self.unit not in ("K", "counts"):
+            raise ConfigError(f"BoxTemperatures unit: expected 'K' or 'counts', found {self.unit!r}")
+        put(
+            self,
+            unit=str(self.unit),
+            min=number(self.min, "BoxTemperatures min", finite=False),
+            mean=number(self.mean, "BoxTemperatures mean", finite=False),
+            max=number(self.max, "BoxTemperatures max", finite=False),
+            delta=None if self.delta is None else number(self.delta, "BoxTemperatures delta", finite=False),
+        )
 
 
 @dataclass(frozen=True)
@@ -45,12 +61,33 @@ class Detection:
         score: 0 - 1; a probability only on frames like those it was calibrated on, elsewhere a rank.
         box_xyxy: left, top, right, bottom in pixels of the RGB frame.
         temperatures: the heat under the box, or None where no thermal frame could be read there.
+
+    Raises:
+        ConfigError: a member is of another type.
     """
 
     class_name: str
     score: float
     box_xyxy: tuple[float, float, float, float]
     temperatures: BoxTemperatures | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            left, top, right, bottom = self.box_xyxy
+        except (TypeError, ValueError):
+            raise ConfigError(
+                f"Detection box_xyxy: expected left, top, right, bottom, found {self.box_xyxy!r}"
+            ) from None
+        edges = (left, top, right, bottom)
+        heat = self.temperatures
+        if heat is not None and not isinstance(heat, BoxTemperatures):
+            raise ConfigError(f"Detection temperatures: expected BoxTemperatures or None, found {heat!r}")
+        put(
+            self,
+            class_name=text(self.class_name, "Detection class_name"),
+            score=number(self.score, "Detection score", finite=False),
+            box_xyxy=tuple(number(edge, "Detection box_xyxy", finite=False) for edge in edges),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +100,12 @@ class Detections:
         class_ids: int64 [n], indices into `class_names`.
         class_names: the engine's classes, in the order of its outputs.
         temperatures: one entry a box, or empty where no thermal frame was read.
+
+    Copies: where an array is of another dtype; otherwise they are shared.
+
+    Raises:
+        ShapeError: arrays that do not fit each other, or labels that are no whole numbers.
+        ConfigError: another member is of the wrong type.
     """
 
     xyxy: NDArray[np.float32]
@@ -72,6 +115,14 @@ class Detections:
     temperatures: tuple[BoxTemperatures | None, ...] = ()
 
     def __post_init__(self) -> None:
+        put(
+            self,
+            xyxy=_array(self.xyxy, np.float32, "xyxy"),
+            scores=_array(self.scores, np.float32, "scores"),
+            class_ids=_array(self.class_ids, np.int64, "class_ids"),
+            class_names=texts(self.class_names, "Detections class_names"),
+            temperatures=_heat(self.temperatures),
+        )
         count = len(self.xyxy)
         if self.xyxy.shape != (count, 4):
             raise ShapeError("Detections.xyxy", "[n, 4]", f"{list(self.xyxy.shape)}")
@@ -162,7 +213,7 @@ class Detections:
         """Converts to entries of a COCO results file.
 
         Arguments:
-            image_id: the COCO id of this frame.
+            image_id: the COCO id of this frame; NumPy's integers become Python's, so that JSON takes them.
             category_ids: class name to COCO category id; without it, class index + 1.
 
         Returns: one dict a box with `image_id, category_id, bbox [x, y, width, height], score`.
@@ -176,6 +227,7 @@ class Detections:
             if category_ids is not None
             else {name: index + 1 for index, name in enumerate(self.class_names)}
         )
+        image_id = whole(image_id, "to_coco: image_id")
         entries = []
         for found in self:
             if found.class_name not in ids:
@@ -184,7 +236,7 @@ class Detections:
             entries.append(
                 {
                     "image_id": image_id,
-                    "category_id": ids[found.class_name],
+                    "category_id": whole(ids[found.class_name], f"category_ids: {found.class_name}"),
                     "bbox": [left, top, right - left, bottom - top],
                     "score": found.score,
                 }
@@ -228,6 +280,33 @@ class Detections:
             np.asarray(class_ids, np.int64),
             tuple(class_names),
         )
+
+
+def _array(values: Any, dtype: type[np.generic], name: str) -> NDArray[Any]:
+    """Returns an array of this dtype: the same where it is one, so that nothing is copied each frame."""
+    if isinstance(values, np.ndarray) and values.dtype == dtype:
+        return values
+    try:
+        array = np.asarray(values)
+        whole_numbers = array.dtype.kind in "iu" or not array.size
+        if array.dtype.kind not in "iuf" or (dtype is np.int64 and not whole_numbers):
+            raise TypeError
+        return array.astype(dtype)
+    except (TypeError, ValueError):
+        kind = "whole numbers" if dtype is np.int64 else "numbers"
+        found = getattr(values, "dtype", type(values).__name__)
+        raise ShapeError(f"Detections.{name}", f"an array of {kind}", str(found)) from None
+
+
+def _heat(values: Any) -> tuple[BoxTemperatures | None, ...]:
+    try:
+        heat = tuple(values)
+    except TypeError:
+        raise ConfigError(f"Detections temperatures: expected one entry a box, found {values!r}") from None
+    for item in heat:
+        if item is not None and not isinstance(item, BoxTemperatures):
+            raise ConfigError(f"Detections temperatures: expected BoxTemperatures or None, found {item!r}")
+    return heat
 
 
 def box_iou(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -8,7 +8,7 @@
       StateError(RuntimeError)       used before open or after close
       DeviceError(RuntimeError)
         DeviceNotFoundError            nothing that can run the request; lists what was tried
-          OpenCvMissingError             OpenCV is not installed
+          OpenCvMissingError             OpenCV is not installed, or does not load
         CudaError                      a call to the NVIDIA driver failed
         PoolExhaustedError             a buffer was asked for that is already lent out
         SaveError                      a file of results cannot be written
@@ -39,6 +39,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+
+from edge_sdk.requirements import hint_for
 
 __all__ = [
     "CameraError",
@@ -148,19 +150,45 @@ class DeviceNotFoundError(DeviceError):
 
 
 class OpenCvMissingError(DeviceNotFoundError):
-    """OpenCV is not installed, or not seen by this Python.
+    """OpenCV is not installed, not seen by this Python, or does not load.
 
     Attributes:
-        ADVICE: what to do.
+        problem: what `import cv2` said.
     """
 
-    ADVICE = (
-        "OpenCV comes with the extras cpu and gpu: pip install edge-sdk[cpu]. On a Jetson use its own, which "
-        "has GStreamer: apt-get install libopencv-python, and an environment with --system-site-packages."
-    )
-
     def __init__(self, problem: str) -> None:
-        super().__init__("OpenCV", [("import cv2", problem)], self.ADVICE)
+        self.problem = problem
+        super().__init__("OpenCV", [("import cv2", problem)], self.advice_for(problem))
+
+    @staticmethod
+    def advice_for(problem: str) -> str:
+        """Returns what to do about what `import cv2` said."""
+        if ".so" in problem:
+            return (
+                "The wheel of opencv-python needs libraries for windows, which a machine without a screen "
+                "may lack. Take the same module without windows: `pip uninstall opencv-python`, then "
+                f"`pip install '{_HEADLESS}'`. Or bring them: `sudo apt-get install libgl1 libglib2.0-0`"
+            )
+        if "numpy" in problem.lower() or "multiarray" in problem:
+            return (
+                "This OpenCV and this NumPy do not fit. JetPack 6 builds its OpenCV for NumPy 1: "
+                "`pip install 'numpy<2'`"
+            )
+        return (
+            f"`{hint_for('opencv-python')}`. On a Jetson use its own, which has GStreamer: "
+            "`sudo apt-get install libopencv-python`, and an environment with `--system-site-packages`"
+        )
+
+    @classmethod
+    def behind(cls, error: ImportError) -> OpenCvMissingError | None:
+        """Returns the error to show for an import that failed, if OpenCV is what failed."""
+        if isinstance(error, ModuleNotFoundError) and error.name != "cv2":
+            return None
+        try:
+            import cv2  # noqa: F401
+        except ImportError:
+            return cls(str(error))
+        return None
 
 
 class CudaError(DeviceError):
@@ -393,6 +421,9 @@ class RecordError(EdgeSdkError, ValueError):
 
 class SlaViolationError(EdgeSdkError):
     """A run was sound and missed its budget."""
+
+
+_HEADLESS = hint_for("opencv-python").split("'")[1].replace("python", "python-headless")
 
 
 def _with_fix(problem: str, fix: str) -> str:

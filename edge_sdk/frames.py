@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_sdk.errors import ShapeError
+from edge_sdk.errors import ConfigError, ShapeError
+from edge_sdk.heat_units import HeatUnit, enter, heat_unit, without_dead
+from edge_sdk.members import number, one_of, put, text, texts, whole
+from edge_sdk.registration import Registration, RegistrationBy
 
 _Pixel = TypeVar("_Pixel", bound=np.generic)
 
@@ -18,7 +22,9 @@ __all__ = [
     "Calibration",
     "FfcState",
     "FramePair",
+    "HeatUnit",
     "Registration",
+    "RegistrationBy",
     "RgbFrame",
     "ThermalFrame",
     "ThermalPlane",
@@ -31,9 +37,9 @@ KELVIN_PER_CENTIKELVIN = 0.01
 
 
 class ThermalUnit(str, Enum):
-    """What one count of a raw thermal frame means.
+    """What one count of a thermal frame means inside the SDK; other units are converted where a frame enters.
 
-    CENTIKELVIN: 0.01 K, absolute (a radiometric camera in its linear mode).
+    CENTIKELVIN: 0.01 K, absolute.
     COUNTS: relative heat only; no degree may be claimed from it.
     """
 
@@ -74,6 +80,10 @@ class RgbFrame:
         image: uint8 [height, width, 3], red first. Shared, not copied: do not write to it.
         timestamp_ns: capture time on a monotonic clock, or None where the source has none.
         sequence: the camera's own number of the frame, or None where it gives none.
+
+    Raises:
+        ShapeError: another dtype or shape; the message says what it looks like and what to do.
+        ConfigError: another member is of the wrong type.
     """
 
     image: NDArray[np.uint8]
@@ -81,15 +91,20 @@ class RgbFrame:
     sequence: int | None = None
 
     def __post_init__(self) -> None:
-        _require_array("RGB frame", "uint8 [height, width, 3]", self.image)
+        _require_array("RGB frame", _RGB_EXPECTED, self.image)
         if self.image.dtype != np.uint8 or self.image.ndim != 3 or self.image.shape[2] != 3:
             raise ShapeError(
                 "RGB frame",
-                "uint8 [height, width, 3]",
+                _RGB_EXPECTED,
                 f"{self.image.dtype} {list(self.image.shape)}",
-                "Convert to 8-bit RGB first (cv2.cvtColor(image, cv2.COLOR_BGR2RGB)).",
+                _rgb_remedy(self.image),
             )
         _refuse_empty("RGB frame", self.image)
+        put(
+            self,
+            timestamp_ns=_whole_or_none(self.timestamp_ns, "RGB frame: timestamp_ns"),
+            sequence=_whole_or_none(self.sequence, "RGB frame: sequence"),
+        )
 
     @property
     def size_wh(self) -> tuple[int, int]:
@@ -101,13 +116,26 @@ class RgbFrame:
 class ThermalFrame:
     """A raw thermal picture.
 
+    Give the camera's own numbers and say what they are. In a known unit (`HeatUnit`: "centikelvin",
+    "decikelvin", "kelvin", "kelvin/64", "celsius", kelvin a count like 0.04, "linear:GAIN:OFFSET") they
+    become centikelvin. A frame whose temperatures no scene has stays counts, and `notes` say why.
+
     Attributes:
-        image: uint16 [height, width], raw counts. Shared, not copied: do not write to it.
-        unit: what one count means.
+        image: uint16 [height, width]: centikelvin, or raw counts.
+        unit: what one count of `image` means.
         timestamp_ns: capture time on a monotonic clock, or None where the source has none.
         calibration: whether degrees may be read from it.
         ffc: state of the camera's flat-field correction when the frame was taken.
         sequence: the camera's own number of the frame, or None where it gives none.
+        notes: what was found wrong with it: no degrees, dead pixels.
+        dead: bool [height, width], True for pixels that give no value and are in no temperature; None
+            where all do.
+
+    Copies: where numbers are converted. uint16 centikelvin and counts are shared: do not write to them.
+
+    Raises:
+        ShapeError: another dtype or shape, or floating point without a unit.
+        ConfigError: an unknown unit, or another member of the wrong type.
     """
 
     image: NDArray[np.uint16]
@@ -116,97 +144,58 @@ class ThermalFrame:
     calibration: Calibration = Calibration.UNSTATED
     ffc: FfcState = FfcState.UNKNOWN
     sequence: int | None = None
+    notes: tuple[str, ...] = ()
+    dead: NDArray[np.bool_] | None = field(default=None, init=False, repr=False)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            image: NDArray[Any],
+            unit: ThermalUnit | HeatUnit | str | float = ThermalUnit.COUNTS,
+            timestamp_ns: int | None = None,
+            calibration: Calibration | str = Calibration.UNSTATED,
+            ffc: FfcState | str = FfcState.UNKNOWN,
+            sequence: int | None = None,
+            notes: tuple[str, ...] = (),
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         _require_array("thermal frame", "uint16 [height, width] raw counts", self.image)
-        if self.image.dtype != np.uint16 or self.image.ndim != 2:
-            raise ShapeError(
-                "thermal frame",
-                "uint16 [height, width] raw counts",
-                f"{self.image.dtype} {list(self.image.shape)}",
-                "An 8-bit or coloured thermal picture has lost its radiometry; "
-                "read the camera's raw 16-bit stream (Y16) or a 16-bit PNG or TIFF.",
-            )
         _refuse_empty("thermal frame", self.image)
+        entered = enter(self.image, heat_unit(self.unit))
+        notes = texts(self.notes, "thermal frame: notes")
+        calibration = one_of(Calibration, self.calibration, "thermal frame: calibration")
+        if entered.problem:
+            calibration = Calibration.OUT_OF_RANGE
+            notes = _with(notes, f"no degrees: {entered.problem}")
+        if entered.dead is not None:
+            count = int(np.count_nonzero(entered.dead))
+            notes = _with(notes, f"{count} thermal {'pixel gives' if count == 1 else 'pixels give'} no value")
+        put(
+            self,
+            image=entered.image,
+            unit=ThermalUnit.CENTIKELVIN if entered.absolute else ThermalUnit.COUNTS,
+            timestamp_ns=_whole_or_none(self.timestamp_ns, "thermal frame: timestamp_ns"),
+            calibration=calibration,
+            ffc=one_of(FfcState, self.ffc, "thermal frame: ffc"),
+            sequence=_whole_or_none(self.sequence, "thermal frame: sequence"),
+            notes=notes,
+            dead=entered.dead,
+        )
+
+    @cached_property
+    def filled(self) -> NDArray[np.uint16]:
+        """`image` with dead pixels filled from around them: for pictures and networks, not for temperatures.
+
+        Copies: unless no pixel is dead.
+        """
+        return without_dead(self.image, self.dead)
 
     @property
     def size_wh(self) -> tuple[int, int]:
         """Width and height in pixels."""
         return self.image.shape[1], self.image.shape[0]
-
-
-@dataclass(frozen=True)
-class Registration:
-    """Where a thermal pixel falls in the RGB frame. Exact for one depth only.
-
-    Coordinates are those of boxes: the outer corner of the first pixel is (0, 0), its centre (0.5, 0.5).
-
-    Attributes:
-        homography: 3x3, maps thermal pixel coordinates to RGB pixel coordinates.
-        rgb_size_wh, thermal_size_wh: the frame sizes in pixels it was made for.
-        depth_m: the distance at which it holds, in metres, or None where unknown.
-        origin: where it comes from, for the record ("bundle", "clip", "assumed: same size", ...).
-    """
-
-    homography: tuple[tuple[float, float, float], ...]
-    rgb_size_wh: tuple[int, int]
-    thermal_size_wh: tuple[int, int]
-    depth_m: float | None = None
-    origin: str = "given"
-
-    def __post_init__(self) -> None:
-        try:
-            matrix = np.asarray(self.homography, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ShapeError(
-                "registration homography", "an invertible 3x3 matrix of finite numbers", repr(self.homography)
-            ) from None
-        if matrix.shape != (3, 3) or not np.isfinite(matrix).all() or abs(np.linalg.det(matrix)) < 1e-12:
-            raise ShapeError(
-                "registration homography",
-                "an invertible 3x3 matrix of finite numbers",
-                f"shape {list(matrix.shape)}: {matrix.tolist()}",
-            )
-        for name, size_wh in (("rgb_size_wh", self.rgb_size_wh), ("thermal_size_wh", self.thermal_size_wh)):
-            if len(size_wh) != 2 or min(size_wh) < 1:
-                raise ShapeError(f"registration {name}", "width and height of 1 or more pixels", f"{size_wh}")
-
-    @classmethod
-    def identity(cls, size_wh: tuple[int, int], origin: str) -> Registration:
-        """Makes the registration of two frames that already share their pixels."""
-        return cls(((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), size_wh, size_wh, None, origin)
-
-    def matrix_for(
-        self, rgb_size_wh: tuple[int, int], thermal_size_wh: tuple[int, int]
-    ) -> NDArray[np.float64]:
-        """Returns the homography for frames of other sizes of the same cameras (pure scaling).
-
-        Arguments are (width, height) in pixels. Coordinates as in `Registration`.
-        """
-        matrix = np.array(self.homography, dtype=np.float64)
-        if rgb_size_wh != self.rgb_size_wh:
-            matrix = _resize_matrix(self.rgb_size_wh, rgb_size_wh) @ matrix
-        if thermal_size_wh != self.thermal_size_wh:
-            matrix = matrix @ _resize_matrix(thermal_size_wh, self.thermal_size_wh)
-        return matrix
-
-    def boxes_to_rgb(
-        self,
-        xyxy: NDArray[np.float32],
-        rgb_size_wh: tuple[int, int],
-        thermal_size_wh: tuple[int, int],
-    ) -> NDArray[np.float32]:
-        """Maps boxes [n, 4] of thermal pixels to the boxes around them in RGB pixels, clipped to the frame.
-
-        Copies: yes.
-        """
-        matrix = self.matrix_for(rgb_size_wh, thermal_size_wh)
-        corners = xyxy[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2).astype(np.float64)
-        mapped = corners @ matrix[:2, :2].T + matrix[:2, 2]
-        mapped /= (corners @ matrix[2, :2] + matrix[2, 2])[..., None]
-        around = np.concatenate([mapped.min(axis=1), mapped.max(axis=1)], axis=1)
-        clipped: NDArray[np.float32] = np.clip(around, 0, np.array(rgb_size_wh * 2)).astype(np.float32)
-        return clipped
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,23 +220,53 @@ class FramePair:
     Attributes:
         key: names the pair within its source.
         rgb, thermal: the frames, or None when that camera gave none.
-        registration: how the two lie on each other, or None for the engine bundle's default.
+        registration: how the two lie on each other, or None where the pair does not say.
         skew_ms: thermal minus RGB capture time in milliseconds, or None where unknown.
         read_ns: time spent reading and decoding the pair, in nanoseconds.
-        notes: what the source assumed or mended, for the record.
+        notes: what the source assumed or mended, for the record; those of the thermal frame are added.
         rgb_fault, thermal_fault: why that camera's frame is missing ("lost", "ffc", "covered", ...), or
             None where it is there or nothing is known.
+        registration_by: who gave `registration`: the pair itself, unless a source says otherwise.
+
+    Raises:
+        ConfigError: an argument is of another type; the message names it, and what to write instead.
     """
 
     key: str
-    rgb: RgbFrame | None
-    thermal: ThermalFrame | None
+    rgb: RgbFrame | None = None
+    thermal: ThermalFrame | None = None
     registration: Registration | None = None
     skew_ms: float | None = None
     read_ns: int = 0
     notes: tuple[str, ...] = field(default=())
     rgb_fault: str | None = None
     thermal_fault: str | None = None
+    registration_by: RegistrationBy = RegistrationBy.PAIR
+
+    def __post_init__(self) -> None:
+        key = _key(self.key)
+        _check_frames(self.rgb, self.thermal)
+        registration = self.registration
+        if registration is not None and not isinstance(registration, Registration):
+            raise ConfigError(
+                f"FramePair registration: expected a Registration, found {type(registration).__name__}. "
+                "Words and files go to edge_sdk.load(..., registration=) or open_source(..., registration=)"
+            )
+        notes = texts(self.notes, "FramePair notes")
+        for note in self.thermal.notes if self.thermal is not None else ():
+            notes = _with(notes, note)
+        put(
+            self,
+            key=key,
+            skew_ms=None if self.skew_ms is None else number(self.skew_ms, "FramePair skew_ms"),
+            read_ns=whole(self.read_ns, "FramePair read_ns", least=0),
+            notes=notes,
+            rgb_fault=None if self.rgb_fault is None else text(self.rgb_fault, "FramePair rgb_fault"),
+            thermal_fault=(
+                None if self.thermal_fault is None else text(self.thermal_fault, "FramePair thermal_fault")
+            ),
+            registration_by=one_of(RegistrationBy, self.registration_by, "FramePair registration_by"),
+        )
 
     def copied(self) -> FramePair:
         """Returns the pair with arrays of its own, which no source writes to again. Copies: yes."""
@@ -281,15 +300,70 @@ def middle_value(values: NDArray[Any]) -> float:
     return float(np.partition(values, middle, axis=None)[middle])
 
 
+_RGB_EXPECTED = "uint8 [height, width, 3]"
+
+
 def _require_array(name: str, expected: str, image: object) -> None:
     if not isinstance(image, np.ndarray):
         raise ShapeError(name, expected, type(image).__name__, "Give a NumPy array.")
 
 
+def _rgb_remedy(image: NDArray[Any]) -> str:
+    """Says what an array looks like that is no RGB picture, and the one line that makes one of it."""
+    kind, shape = image.dtype.kind, image.shape
+    if image.ndim == 2 and image.dtype == np.uint16:
+        return "This looks like a raw thermal frame. Were RGB and thermal swapped? Give it to ThermalFrame."
+    if image.ndim == 2 or (image.ndim == 3 and shape[2] == 1):
+        return "This is a grey picture: numpy.dstack([grey] * 3) makes a colour one of 8 bits."
+    if image.ndim == 4 and shape[0] >= 1:
+        return "This is a batch: give one picture, like batch[0]."
+    if image.ndim == 3 and shape[2] == 4:
+        return "This has an alpha channel: drop it with image[:, :, :3].copy()."
+    if image.ndim == 3 and shape[0] in (1, 3, 4) and shape[2] not in (3, 4):
+        return "This has its channels first: image.transpose(1, 2, 0).copy() puts them last."
+    if kind == "f":
+        return "This is floating point: of 0 - 1, (image * 255).round().astype(numpy.uint8) makes 8 bits."
+    if image.dtype == np.uint16:
+        return "This has 16 bits a colour: (image >> 8).astype(numpy.uint8) makes 8."
+    return "Convert to 8-bit RGB first (cv2.cvtColor(image, cv2.COLOR_BGR2RGB))."
+
+
+def _check_frames(rgb: object, thermal: object) -> None:
+    """Refuses what is no frame, and the two in the wrong places."""
+    if isinstance(rgb, ThermalFrame) or isinstance(thermal, RgbFrame):
+        raise ConfigError(
+            "FramePair: RGB and thermal are swapped: write FramePair(key, rgb_frame, thermal_frame)"
+        )
+    for name, frame, kind in (("rgb", rgb, RgbFrame), ("thermal", thermal, ThermalFrame)):
+        if frame is None or isinstance(frame, kind):
+            continue
+        found, fix = type(frame).__name__, f"Write {name}={kind.__name__}(array)."
+        if isinstance(frame, np.ndarray):
+            found = f"an array, {frame.dtype} {list(frame.shape)}"
+            unit = ", unit" if kind is ThermalFrame else ""
+            fix = f"Wrap it: {name}=edge_sdk.{kind.__name__}(array{unit})."
+        raise ConfigError(f"FramePair {name}: expected {kind.__name__} or None, found {found}. {fix}")
+
+
+def _key(key: object) -> str:
+    if isinstance(key, (RgbFrame, ThermalFrame, np.ndarray)):
+        raise ConfigError(
+            "FramePair key: expected text that names the pair, found a frame: "
+            "write FramePair('0001', rgb_frame, thermal_frame)"
+        )
+    if not isinstance(key, str):
+        raise ConfigError(f"FramePair key: expected text, found {key!r}: write str({key!r})")
+    return text(key, "FramePair key")
+
+
+def _whole_or_none(value: object, name: str) -> int | None:
+    return None if value is None else whole(value, name)
+
+
+def _with(notes: tuple[str, ...], note: str) -> tuple[str, ...]:
+    return notes if note in notes else (*notes, note)
+
+
 def _refuse_empty(name: str, image: NDArray[np.generic]) -> None:
     if image.size == 0:
         raise ShapeError(name, "at least one pixel", f"{list(image.shape)}")
-
-
-def _resize_matrix(from_wh: tuple[int, int], to_wh: tuple[int, int]) -> NDArray[np.float64]:
-    return np.diag([to_wh[0] / from_wh[0], to_wh[1] / from_wh[1], 1.0])

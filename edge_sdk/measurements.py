@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from edge_sdk.detections import Detections
+from edge_sdk.errors import ConfigError
+from edge_sdk.members import number, one_of, put, text, texts
+from edge_sdk.registration import Registration
 
 __all__ = ["STAGES", "FrameResult", "Reason", "Route", "Signals"]
 
@@ -89,6 +93,29 @@ class Signals:
     rgb_confidence: float | None = None
     heat_unit: str | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("rgb_health", "thermal_health"):
+            put(self, **{name: text(getattr(self, name), f"Signals {name}")})
+        for name in _MEASURED:
+            value = getattr(self, name)
+            if value is not None and type(value) is not float:
+                put(self, **{name: number(value, f"Signals {name}", finite=False)})
+        if self.heat_unit not in (None, "kelvin", "noise"):
+            raise ConfigError(f"Signals heat_unit: expected 'kelvin' or 'noise', found {self.heat_unit!r}")
+
+    def as_json(self) -> dict[str, Any]:
+        """Lays them out for programs: `hot_delta_k` is there only where it is in kelvin.
+
+        Of frames in counts it is `hot_delta_noise`, in multiples of what noise is worth nominally.
+        """
+        laid_out = dict(vars(self))
+        if self.heat_unit == "noise":
+            laid_out["hot_delta_noise"], laid_out["hot_delta_k"] = self.hot_delta_k, None
+        return laid_out
+
+
+_MEASURED = ("luminance", "contrast", "hot_delta_k", "screen_score", "rgb_confidence")
+
 
 @dataclass(frozen=True, eq=False)
 class FrameResult:
@@ -106,6 +133,7 @@ class FrameResult:
         notes: what was assumed or mended on the way.
         gpu_ms: what each graph took on the GPU by the GPU's own events, in milliseconds: graph -> "upload",
             "engine" and "download". Empty where no such events are, and on an emulated driver.
+        registration: the one in force, thermal to RGB pixels; None where none is known, or no frame needs it.
     """
 
     key: str
@@ -118,6 +146,25 @@ class FrameResult:
     engine_ns: Mapping[str, int]
     notes: tuple[str, ...] = field(default=())
     gpu_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    registration: Registration | None = None
+
+    def __post_init__(self) -> None:
+        for name, kind in (("signals", Signals), ("detections", Detections)):
+            found = getattr(self, name)
+            if not isinstance(found, kind):
+                raise ConfigError(
+                    f"FrameResult {name}: expected {kind.__name__}, found {type(found).__name__}"
+                )
+        unknown = sorted(set(self.stage_ns) - set(STAGES))
+        if unknown:
+            raise ConfigError(f"FrameResult stage_ns: expected keys of {STAGES}, found {unknown}")
+        put(
+            self,
+            key=text(self.key, "FrameResult key"),
+            route=one_of(Route, self.route, "FrameResult route"),
+            reason=one_of(Reason, self.reason, "FrameResult reason"),
+            notes=texts(self.notes, "FrameResult notes"),
+        )
 
     @property
     def latency_ns(self) -> int:

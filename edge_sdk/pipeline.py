@@ -7,7 +7,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from edge_sdk.clock import Clock, MonotonicClock
@@ -17,10 +19,11 @@ from edge_sdk.devices import DeviceChoice, PlanOptions, open_runner
 from edge_sdk.engine.bundle import Bundle, load_bundle
 from edge_sdk.engine.manifest import SCREEN_GRAPH
 from edge_sdk.engine.runner import Runner
-from edge_sdk.errors import ConfigError, SourceError
-from edge_sdk.frames import FramePair, ThermalUnit
+from edge_sdk.errors import ConfigError, SourceError, StateError
+from edge_sdk.frames import FramePair, RgbFrame, ThermalFrame, ThermalUnit
 from edge_sdk.measurements import FrameResult, Reason, Route, Signals
 from edge_sdk.postprocess import Candidates
+from edge_sdk.registration import Given
 from edge_sdk.report.running import DetectorStats, RunningStats
 from edge_sdk.routing import (
     Decision,
@@ -37,6 +40,7 @@ from edge_sdk.routing import (
     measure_health,
 )
 from edge_sdk.sources.base import ReadsInto
+from edge_sdk.sources.registration import RegistrationArgument, read_registration
 from edge_sdk.stages import Stages, Work
 
 __all__ = ["Detector", "load"]
@@ -55,6 +59,7 @@ def load(
     threads: int | None = None,
     allow_fallback: Sequence[str] = (),
     gate: dict[str, float | int | str] | None = None,
+    registration: RegistrationArgument = None,
     clock: Clock | None = None,
     plan_options: PlanOptions | None = None,
 ) -> Detector:
@@ -68,6 +73,10 @@ def load(
         threads: CPU threads a graph may use; by default the machine's physical cores.
         allow_fallback: execution providers that may be used instead of the one asked for, by name.
         gate: thresholds of `GateConfig` to override.
+        registration: how thermal frames lie on colour frames, for pairs that bring none of their own: a
+            `Registration`, the path of a JSON file, "same-view", "centred" or "bundle" (the engine bundle's
+            own camera rig). It goes before what a source states. Without it and without one of the pair or
+            its source, frames of equal size are taken to share their pixels, and others are refused.
         clock: what stages are timed with.
         plan_options: how TensorRT's plans are found and run; see `edge_sdk.devices.PlanOptions`.
 
@@ -75,9 +84,10 @@ def load(
         ManifestError, EngineIntegrityError, EngineMismatchError: the bundle is wrong.
         DeviceNotFoundError, ProviderFallbackError: this machine cannot run it as asked.
         PlanMismatchError: there are TensorRT plans, for something else.
-        ConfigError: no such bundle, or a threshold is unknown or out of range.
+        ConfigError: no such bundle, a threshold is unknown or out of range, or the registration is none.
     """
     clock = clock or MonotonicClock()
+    given = read_registration(registration, "load")
     start_ns = clock.now_ns()
     bundle = load_bundle(engine)
     thresholds = bundle.manifest.gate.override(**(gate or {}))
@@ -90,7 +100,7 @@ def load(
         plan_options=plan_options,
     )
     try:
-        detector = Detector(bundle, runner, choice=choice, gate=thresholds, clock=clock)
+        detector = Detector(bundle, runner, choice=choice, gate=thresholds, clock=clock, registration=given)
     except BaseException:
         runner.close()
         raise
@@ -99,7 +109,10 @@ def load(
 
 
 class Detector(ClosedByWith):
-    """Finds objects in RGB+thermal pairs. Made by `load`; not for several threads at once.
+    """Finds objects in RGB+thermal pairs. Made by `load`.
+
+    It may be handed from thread to thread, but only one may use it at a time: a second one gets a
+    `StateError`. For more threads load one each, or keep a pool of them (`queue.Queue`).
 
     Attributes:
         bundle: the engine's manifest, folder and hash.
@@ -116,13 +129,16 @@ class Detector(ClosedByWith):
         choice: DeviceChoice,
         gate: GateConfig,
         clock: Clock,
+        registration: Given | None = None,
     ) -> None:
         self.bundle, self.choice, self.gate, self.load_ns = bundle, choice, gate, 0
         self._manifest = bundle.manifest
         self._clock = clock
         self._state = RouterState()
         self._stats = RunningStats()
-        self._stages = Stages(self._manifest, runner)
+        self._stages = Stages(self._manifest, runner, registration)
+        self._in_use = threading.Lock()
+        self._origins: set[str] = set()
 
     @property
     def provider(self) -> str:
@@ -145,19 +161,23 @@ class Detector(ClosedByWith):
 
         Raises:
             SensorsUnusableError: neither camera can be used.
-            ConfigError: a forced route lacks its frame, or the engine has no such route.
+            ConfigError: what was given is no pair; a forced route lacks its frame, or the engine has no such
+                route; frames of unlike size without a registration, see `load`.
             InferenceError: a graph failed.
-            StateError: the detector is closed.
+            StateError: the detector is closed, or another thread is using it.
         """
-        _ = self._stages.runner  # raises where the detector is closed
-        work = Work(pair, self._clock)
-        if pair.rgb is not None:
-            self._stages.see(pair.rgb.size_wh)
-        if self._manifest.kind == "single":
-            if force is not None:
-                raise ConfigError(f"engine {self._manifest.name!r} has one graph; drop force={force!r}")
-            return self._answer_single(work)
-        return self._answer_routed(work, None if force is None else _route(force))
+        if not isinstance(pair, FramePair):
+            raise _no_pair(pair)
+        with self._alone():
+            _ = self._stages.runner  # raises where the detector is closed
+            work = Work(pair, self._clock)
+            if pair.rgb is not None:
+                self._stages.see(pair.rgb.size_wh)
+            if self._manifest.kind == "single":
+                if force is not None:
+                    raise ConfigError(f"engine {self._manifest.name!r} has one graph; drop force={force!r}")
+                return self._answer_single(work)
+            return self._answer_routed(work, None if force is None else _route(force))
 
     def read_from(self, source: ReadsInto) -> FramePair | None:
         """Reads the next pair of a source for this detector; None after the last one.
@@ -172,11 +192,17 @@ class Detector(ClosedByWith):
         colour picture may be the engine's input.
 
         Raises:
-            StateError: the detector or the source is closed.
+            StateError: the detector or the source is closed, or another thread is using the detector.
             What the source raises.
         """
-        _ = self._stages.runner  # raises where the detector is closed
-        return source.read_into(rgb=self._stages.rgb_picture)
+        with self._alone():
+            _ = self._stages.runner  # raises where the detector is closed
+            return source.read_into(rgb=self._stages.rgb_picture)
+
+    @property
+    def registrations(self) -> tuple[str, ...]:
+        """Where the registrations that were in force since the start or `reset` come from, sorted."""
+        return tuple(sorted(self._origins))
 
     def stats(self) -> DetectorStats:
         """Returns counts and latencies since the detector was loaded or reset."""
@@ -188,25 +214,52 @@ class Detector(ClosedByWith):
         return RouterMemory(self._state, self._stages.rgb_wh)
 
     def resume(self, memory: RouterMemory) -> None:
-        """Takes a sequence up where another detector of the same engine and gate left it."""
-        self._state = memory.state
-        self._stages.see(memory.rgb_size_wh)
+        """Takes a sequence up where another detector of the same engine and gate left it.
+
+        Raises:
+            StateError: another thread is using the detector.
+        """
+        with self._alone():
+            self._state = memory.state
+            self._stages.see(memory.rgb_size_wh)
 
     def reset(self) -> None:
-        """Forgets what the router remembers and all statistics: a new sequence begins."""
-        self._stats = RunningStats()
+        """Forgets what the router remembers and all statistics: a new sequence begins.
+
+        Raises:
+            StateError: another thread is using the detector.
+        """
         self.resume(RouterMemory())
+        self._stats, self._origins = RunningStats(), set()
 
     def close(self) -> None:
-        """Gives the engine and all memory back. A second call does nothing."""
-        self._stages.close()
+        """Gives the engine and all memory back. A second call does nothing.
+
+        Raises:
+            StateError: another thread is using the detector; its memory cannot be taken away.
+        """
+        with self._alone():
+            self._stages.close()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Refuses a second user at the same time: it would overwrite the first one's memory."""
+        if not self._in_use.acquire(blocking=False):
+            raise StateError(
+                f"detector {self._manifest.name!r} is in use by another thread: results would mix. "
+                "Load one detector for each thread, or lend them from a queue.Queue"
+            )
+        try:
+            yield
+        finally:
+            self._in_use.release()
 
     # The routed path of a fusion bundle ---------------------------------------------------------
 
     def _answer_routed(self, work: Work, force: Route | None) -> FrameResult:
         gate, state, pair = self.gate, self._state, work.pair
         rgb_look = look_at_rgb(pair.rgb.image) if pair.rgb else None
-        thermal_look = look_at_thermal(pair.thermal.image) if pair.thermal else None
+        thermal_look = look_at_thermal(pair.thermal.filled) if pair.thermal else None
         rgb_health, thermal_health = measure_health(
             gate, state, rgb_look, thermal_look, pair.skew_ms, pair.rgb_fault, pair.thermal_fault
         )
@@ -236,7 +289,7 @@ class Detector(ClosedByWith):
         thermal = work.pair.thermal
         assert thermal is not None
         measured: dict[str, Any] = {
-            "hot_delta_k": hot_delta_counts(thermal.image) * plane.kelvin_per_count,
+            "hot_delta_k": hot_delta_counts(thermal.filled) * plane.kelvin_per_count,
             "heat_unit": "kelvin" if thermal.unit is ThermalUnit.CENTIKELVIN else "noise",
         }
         work.mark("routing")
@@ -298,6 +351,8 @@ class Detector(ClosedByWith):
             self._stages.lay_rgb(work, name)
         if "thermal" in pictures:
             self._stages.lay_thermal(work, name)
+        elif pair.thermal is not None:
+            self._stages.place_thermal(work)
         self._stages.run(work, name)
         candidates = self._stages.decode(work, name)
         route = Route.FUSE if len(pictures) == 2 else Route(*pictures)
@@ -331,9 +386,22 @@ class Detector(ClosedByWith):
             work.engine_ns,
             pair.notes + tuple(work.notes),
             self._stages.gpu_ms(work),
+            self._stages.registration_of(work),
         )
+        if work.registration is not None:
+            self._origins.add(work.registration.origin)
         self._stats.add(result)
         return result
+
+
+def _no_pair(found: object) -> ConfigError:
+    """Names what was given in place of a pair, and the line to write instead."""
+    what, line = type(found).__name__, "FramePair(key, RgbFrame(rgb), ThermalFrame(raw, unit))"
+    if isinstance(found, RgbFrame):
+        line = "FramePair(key, rgb_frame)"
+    elif isinstance(found, ThermalFrame):
+        line = "FramePair(key, thermal=thermal_frame)"
+    return ConfigError(f"a detector answers a FramePair, found {what}: write detector({line})")
 
 
 def _route(name: Route | str) -> Route:

@@ -1,20 +1,18 @@
-"""From a graph's raw outputs to boxes in RGB pixels, and the heat under each box."""
+"""From a graph's raw outputs to boxes in input pixels."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import ceil, floor, isfinite
+from math import isfinite
 from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_sdk.detections import BoxTemperatures
 from edge_sdk.errors import ConfigError, OutputError, ShapeError
-from edge_sdk.frames import KELVIN_PER_CENTIKELVIN, ThermalFrame, ThermalPlane, ThermalUnit
 
 __all__ = [
     "Candidates",
@@ -23,7 +21,6 @@ __all__ = [
     "decode_grid",
     "refuse_impossible",
     "suppress",
-    "temperatures",
 ]
 
 DECODE_KINDS = ("grid", "yolo", "boxes")
@@ -31,10 +28,6 @@ BOX_ENCODINGS = ("linear", "exp")
 
 _ANY_SCORE = -1.0
 
-_RING_SHARE = 0.5
-_RING_MIN_PX = 3
-_RING_SAMPLES = 512
-_HOTTEST_COUNT = 65535
 _ROUNDING = 1e-3
 _LARGEST_SHARE = 2.0
 """Boxes that all lie within so many pixels are no pixels."""
@@ -44,8 +37,6 @@ _LIKELIEST_LOGIT = 20.0
 
 _MAX_EXPONENT = 10.0
 """e^10 strides are wider than any input; more would overflow."""
-_CORNERS_X, _CORNERS_Y = [0, 2, 2, 0], [1, 1, 3, 3]
-"""Columns of a box xyxy that hold the x and the y of its four corners."""
 
 
 @dataclass(frozen=True)
@@ -263,94 +254,6 @@ def suppress(found: Candidates, nms_iou: float, max_detections: int) -> Candidat
     )
     keep = np.asarray(kept, np.intp)[:max_detections]
     return Candidates(found.xyxy.take(keep, axis=0), found.scores.take(keep), found.class_ids.take(keep))
-
-
-def temperatures(
-    frame: ThermalFrame, plane: ThermalPlane, xyxy: NDArray[np.float32]
-) -> tuple[BoxTemperatures | None, ...]:
-    """Reads the heat under each box from the raw thermal frame, before any resampling.
-
-    Arguments:
-        frame: raw counts.
-        plane: how the frame was laid on the network's input.
-        xyxy: boxes [n, 4] in input pixels.
-
-    Returns: one entry a box; None where the box is outside the thermal frame.
-    """
-    if not len(xyxy):
-        return ()
-    image, absolute = frame.image, frame.unit is ThermalUnit.CENTIKELVIN
-    factor, unit = (KELVIN_PER_CENTIKELVIN, "K") if absolute else (1.0, "counts")
-    return tuple(
-        _box_temperatures(image, edges, factor, unit) if edges else None
-        for edges in _thermal_edges(plane, xyxy, frame.size_wh)
-    )
-
-
-def _thermal_edges(
-    plane: ThermalPlane, xyxy: NDArray[np.float32], size_wh: tuple[int, int]
-) -> list[tuple[int, int, int, int] | None]:
-    """Left, top, right, bottom of each box in whole pixels of the thermal frame; None outside it."""
-    to_thermal = np.linalg.inv(plane.to_input)
-    (a, b, c), (d, e, f), (g, h, _) = (to_thermal / to_thermal[2, 2]).tolist()
-    width, height = size_wh
-    edges: list[tuple[int, int, int, int] | None] = []
-    # In plain Python: a dozen boxes are too few to pay for NumPy's calls.
-    for x0, y0, x1, y1 in xyxy.tolist():
-        gx0, gx1, hy0, hy1 = g * x0 + 1.0, g * x1 + 1.0, h * y0, h * y1
-        d00, d10, d11, d01 = gx0 + hy0, gx1 + hy0, gx1 + hy1, gx0 + hy1
-        if min(d00, d10, d11, d01) <= 1e-9:  # A corner beyond the homography's horizon has no place.
-            edges.append(None)
-            continue
-        ax0, ax1, by0, by1 = a * x0 + c, a * x1 + c, b * y0, b * y1
-        u00, u10, u11, u01 = (ax0 + by0) / d00, (ax1 + by0) / d10, (ax1 + by1) / d11, (ax0 + by1) / d01
-        dx0, dx1, ey0, ey1 = d * x0 + f, d * x1 + f, e * y0, e * y1
-        v00, v10, v11, v01 = (dx0 + ey0) / d00, (dx1 + ey0) / d10, (dx1 + ey1) / d11, (dx0 + ey1) / d01
-        left, top = min(u00, u10, u11, u01), min(v00, v10, v11, v01)
-        right, bottom = max(u00, u10, u11, u01), max(v00, v10, v11, v01)
-        if left < width and top < height and right > 0 and bottom > 0:
-            edges.append(
-                (
-                    max(floor(left + 1e-6), 0),
-                    max(floor(top + 1e-6), 0),
-                    min(ceil(right - 1e-6), width),
-                    min(ceil(bottom - 1e-6), height),
-                )
-            )
-        else:
-            edges.append(None)
-    return edges
-
-
-def _box_temperatures(
-    image: NDArray[np.uint16], edges: tuple[int, int, int, int], factor: float, unit: str
-) -> BoxTemperatures | None:
-    left, top, right, bottom = edges
-    if right <= left or bottom <= top:
-        return None
-    height, width = image.shape
-    margin_x = max(_RING_MIN_PX, int((right - left) * _RING_SHARE))
-    margin_y = max(_RING_MIN_PX, int((bottom - top) * _RING_SHARE))
-    outer_left, outer_right = max(left - margin_x, 0), min(right + margin_x, width)
-    outer_top, outer_bottom = max(top - margin_y, 0), min(bottom + margin_y, height)
-    inside = image[top:bottom, left:right]
-    area = (outer_right - outer_left) * (outer_bottom - outer_top) - inside.size
-    # One pass each in OpenCV; NumPy takes five times as long on crops of this size.
-    coldest, hottest, _, _ = cv2.minMaxLoc(inside)
-    delta = None
-    if area:
-        strips = (top - outer_top, left - outer_left, outer_bottom - bottom, outer_right - right)
-        thinnest = min(strip for strip in strips if strip)  # A longer step could miss it.
-        step = max(1, min(round((area / _RING_SAMPLES) ** 0.5), thinnest))
-        around = image[outer_top:outer_bottom:step, outer_left:outer_right:step].copy()
-        # The box itself goes to the end of the order, where the median does not look.
-        rows = slice(-((outer_top - top) // step), -((outer_top - bottom) // step))
-        columns = slice(-((outer_left - left) // step), -((outer_left - right) // step))
-        covered = around[rows, columns]
-        covered[:] = _HOTTEST_COUNT
-        middle = (around.size - covered.size) // 2
-        delta = (hottest - float(np.partition(around, middle, axis=None)[middle])) * factor
-    return BoxTemperatures(unit, coldest * factor, cv2.mean(inside)[0] * factor, hottest * factor, delta)
 
 
 def _decode_yolo(graph: str, predictions: NDArray[np.generic], classes: int, score_min: float) -> Candidates:

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from edge_sdk.errors import ConfigError, ShapeError
+from edge_sdk.members import flag, number, put, text
 
 __all__ = [
     "ORIGINS",
@@ -64,6 +68,17 @@ class RailFacts:
     offset_w: float = 0.0
     gain_share: float = 0.0
 
+    def __post_init__(self) -> None:
+        members = {name: text(getattr(self, name), f"rail {name}") for name in ("label", "sensor")}
+        figures = {
+            name: number(getattr(self, name), f"rail {self.label}: {name}")
+            for name in ("tau_s", "tau_share", "lsb_w", "offset_w", "gain_share")
+        }
+        for name, figure in figures.items():
+            if figure < 0:
+                raise ConfigError(f"rail {self.label}: {name}: expected 0 or more, found {figure:g}")
+        put(self, in_total=flag(self.in_total, f"rail {self.label}: in_total"), **members, **figures)
+
 
 @dataclass(frozen=True)
 class Skipped:
@@ -76,6 +91,9 @@ class Skipped:
 
     channel: str
     why: str
+
+    def __post_init__(self) -> None:
+        put(self, channel=text(self.channel, "skipped channel"), why=text(self.why, "why it was skipped"))
 
 
 @dataclass(frozen=True)
@@ -101,6 +119,24 @@ class MeterFacts:
     note: str = ""
     skipped: tuple[Skipped, ...] = ()
     tried: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, known in (("scope", SCOPES), ("origin", tuple(ORIGINS))):
+            if getattr(self, name) not in known:
+                raise ConfigError(
+                    f"meter {name}: expected one of {', '.join(known)}, found {getattr(self, name)!r}"
+                )
+        words = {
+            name: text(getattr(self, name), f"meter {name}")
+            for name in ("meter", "board", "scope", "origin", "note")
+        }
+        rails, skipped = tuple(self.rails), tuple(self.skipped)
+        for items, kind in ((rails, RailFacts), (skipped, Skipped)):
+            for item in items:
+                if not isinstance(item, kind):
+                    raise ConfigError(f"meter: expected {kind.__name__}, found {item!r}")
+        tried = tuple((text(name, "meter tried"), text(why, "meter tried")) for name, why in self.tried)
+        put(self, rails=rails, skipped=skipped, tried=tried, **words)
 
     @property
     def total_rails(self) -> tuple[str, ...]:
@@ -135,6 +171,18 @@ class PowerTrace:
     read_ns: NDArray[np.int64]
     watts: Mapping[str, NDArray[np.float64]]
     joules: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        put(self, **{name: _times(getattr(self, name), name) for name in ("times_ns", "read_ns")})
+        count = len(self.times_ns)
+        columns: dict[str, NDArray[Any]] = {"read_ns": self.read_ns}
+        for name in ("watts", "joules"):
+            rails = {label: np.asarray(values, np.float64) for label, values in getattr(self, name).items()}
+            put(self, **{name: rails})
+            columns.update({f"{name} of {label}": values for label, values in rails.items()})
+        for name, values in columns.items():
+            if values.shape != (count,):
+                raise ShapeError(f"power trace: {name}", f"[{count}]", f"{list(values.shape)}")
 
     def __len__(self) -> int:
         return len(self.times_ns)
@@ -175,3 +223,12 @@ class PowerPart:
     idle_after: Span | None = None
     cpu_share: float | None = None
     failed: str = ""
+
+
+def _times(values: object, name: str) -> NDArray[np.int64]:
+    times = np.asarray(values)
+    if times.ndim != 1 or (times.size and times.dtype.kind not in "iu"):
+        raise ShapeError(
+            f"power trace: {name}", "whole nanoseconds [n]", f"{times.dtype} {list(times.shape)}"
+        )
+    return times.astype(np.int64, copy=False)

@@ -13,7 +13,7 @@ from edge_sdk.errors import ShapeError
 from edge_sdk.frames import Registration, ThermalFrame, ThermalPlane
 from edge_sdk.radiometry import Radiometry, median_counts
 
-__all__ = ["Letterbox", "rgb_into", "thermal_into"]
+__all__ = ["Letterbox", "rgb_into", "thermal_into", "thermal_plane"]
 
 _PAD_RGB = 114
 """Grey of the bars beside a letterboxed picture."""
@@ -126,29 +126,48 @@ def thermal_into(
         out: uint8 of the same shape, written: the network's input.
         scratch: intp of the same shape, overwritten; allocated where None.
 
-    Where the thermal camera does not look, `raw_out` has the frame's median and `out` the mapping's offset.
+    Dead pixels are filled from around them. Where the thermal camera does not look, `raw_out` has the
+    frame's median and `out` the mapping's offset.
 
     Copies: warped into `raw_out`, mapped into `out`.
 
     Raises:
-        ShapeError: an output does not have the letterbox's input size, or the wrong dtype.
+        ShapeError: an output does not have the letterbox's input size, or the wrong dtype; or the
+            registration was made for frames of another aspect ratio.
     """
     _check_size("raw_out", raw_out, letterbox.input_wh, np.uint16)
     _check_size("thermal input", out, letterbox.input_wh, np.uint8)
-    median = median_counts(frame.image)
-    kelvin_per_count = radiometry.kelvin_per_count(frame.image, frame.unit)
-    to_input = letterbox.matrix @ registration.matrix_for(letterbox.frame_wh, frame.size_wh)
+    plane = thermal_plane(frame, registration, letterbox, radiometry)
     cv2.warpPerspective(
-        frame.image,
-        _centred(to_input),
+        frame.filled,
+        _centred(plane.to_input),
         letterbox.input_wh,
         dst=raw_out,
         flags=cv2.INTER_LINEAR,
         borderMode=cv2.BORDER_CONSTANT,
-        borderValue=float(median),
+        borderValue=float(plane.median),
     )
-    radiometry.map_into(raw_out, median, kelvin_per_count, out, scratch)
-    return ThermalPlane(median, kelvin_per_count, to_input)
+    radiometry.map_into(raw_out, plane.median, plane.kelvin_per_count, out, scratch)
+    return plane
+
+
+def thermal_plane(
+    frame: ThermalFrame, registration: Registration, letterbox: Letterbox, radiometry: Radiometry
+) -> ThermalPlane:
+    """Says where a thermal frame lies on the network's input, without laying it there.
+
+    Arguments:
+        frame, registration, letterbox, radiometry: see `thermal_into`.
+
+    Raises:
+        ShapeError: the registration was made for frames of another aspect ratio.
+    """
+    image = frame.filled
+    return ThermalPlane(
+        median_counts(image),
+        radiometry.kelvin_per_count(image, frame.unit),
+        letterbox.matrix @ registration.matrix_for(letterbox.frame_wh, frame.size_wh),
+    )
 
 
 def _centred(matrix: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -20,6 +20,7 @@ from edge_sdk.recording.layout import RecordedPair
 from edge_sdk.report.record import RunRecord
 from edge_sdk.runs import RunPlan, record_run
 from edge_sdk.sources import RecordedSource, open_source
+from edge_sdk.sources.registration import RegistrationArgument
 
 __all__ = ["Comparison", "RecordedPace", "Replay", "replay"]
 
@@ -116,6 +117,7 @@ def replay(
     *,
     engine: str | None = None,
     device: str = "auto",
+    registration: RegistrationArgument = None,
     threads: int | None = None,
     pace: str = "fast",
     speed: float = 1.0,
@@ -133,6 +135,7 @@ def replay(
         path: the recording.
         engine: name or folder of a bundle; by default the recorded name.
         device, threads: see `load`.
+        registration: instead of the recorded ones, see `open_source`; equal answers are then not promised.
         pace: "fast" for back to back, "recorded" for the arrival times of the recording.
         speed: with "recorded", so many times as fast.
         loop: number of passes, for a load test.
@@ -148,10 +151,10 @@ def replay(
     if loop < 1:
         raise ConfigError(f"loop: expected 1 pass or more, found {loop}")
     clock = clock or MonotonicClock()
-    with _opened(path, loop) as source:
+    with _opened(path, loop, registration) as source:
         facts = source.facts
         with _load(engine, facts, device=device, threads=threads, clock=clock) as detector:
-            judge = _Judge(source, detector)
+            judge = _Judge(source, detector, registered_anew=registration is not None)
             arrivals = RecordedPace(lambda: _current(source).arrival_ns, speed, clock)
             record = record_run(
                 detector,
@@ -170,11 +173,11 @@ def replay(
             return Replay(record, judge.comparison(), source.problem, arrivals.furthest_behind_ns / 1e6)
 
 
-def _opened(path: str | Path, loop: int) -> RecordedSource:
+def _opened(path: str | Path, loop: int, registration: RegistrationArgument) -> RecordedSource:
     text = str(path)
     for special in "%?&":  # the few characters that mean something in a source's URI
         text = text.replace(special, f"%{ord(special):02X}")
-    source = open_source(f"mcap:{text}", on_bad="skip", loop=loop)
+    source = open_source(f"mcap:{text}", registration=registration, on_bad="skip", loop=loop)
     assert isinstance(source, RecordedSource)
     return source
 
@@ -197,8 +200,8 @@ def _current(source: RecordedSource) -> RecordedPair:
 class _Judge:
     """Gives the detector the recorded memory where the sequence begins or has a gap, and compares."""
 
-    def __init__(self, source: RecordedSource, detector: Detector) -> None:
-        self._source, self._detector = source, detector
+    def __init__(self, source: RecordedSource, detector: Detector, registered_anew: bool) -> None:
+        self._source, self._detector, self._registered_anew = source, detector, registered_anew
         self._last = -1
         self.pairs = self._routes = self._boxes = 0
         self._differences: list[str] = []
@@ -262,6 +265,8 @@ class _Judge:
         ):
             if then != now:
                 yield f"another {name}: recorded with {then}, replayed with {now}"
+        if self._registered_anew:
+            yield "another registration: the one given, not the recorded ones"
         if self._unseen:
             yield (
                 f"RGB is lossy: {self._unseen} of {self.pairs} pairs hold a JPEG of what the detector saw, "

@@ -67,8 +67,8 @@ def check_target(path: Path | str) -> None:
     Raises:
         ConfigError: nothing can be written there; says why.
     """
-    place = Path(os.path.realpath(path))
     try:
+        place = Path(os.path.realpath(path))
         if _is_special(place):
             os.close(os.open(place, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
             return

@@ -19,6 +19,7 @@ from edge_sdk.runs import RunPlan, record_run
 from edge_sdk.sla import RunPlan as SlaRunPlan
 from edge_sdk.sla import Sla, load_sla, located_engine, located_source
 from edge_sdk.sources import open_source
+from edge_sdk.sources.registration import RegistrationArgument
 
 __all__ = ["SlaCheck", "check_sla"]
 
@@ -44,6 +45,7 @@ class SlaCheck:
 def check_sla(
     sla: Sla | str | Path,
     *,
+    registration: RegistrationArgument = None,
     device: str | None = None,
     threads: int | None = None,
     allow_fallback: Sequence[str] = (),
@@ -59,6 +61,7 @@ def check_sla(
 
     Arguments:
         sla: an SLA, or the path of its file; names engine, source, device and plan.
+        registration: how heat lies on colour, see `open_source`.
         device: instead of the SLA's; another than one the SLA insists on makes the verdict INVALID.
         threads: CPU threads of a graph.
         allow_fallback: execution providers that may step in; the verdict is then INVALID.
@@ -86,7 +89,7 @@ def check_sla(
         warm_up=sla.run.warm_up,
     )
     with (
-        open_source(uri, on_bad="skip", loop=passes) as source,
+        open_source(uri, registration=registration, on_bad="skip", loop=passes) as source,
         load(
             engine,
             device=asked,

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_sdk.box_heat import temperatures
 from edge_sdk.buffers import BufferSpec, HostPool
 from edge_sdk.clock import Clock
 from edge_sdk.detections import BoxTemperatures, Detections
@@ -23,8 +24,17 @@ from edge_sdk.engine.manifest import FEATURES, SCREEN_GRAPH, Manifest
 from edge_sdk.engine.runner import Runner
 from edge_sdk.errors import ConfigError, InferenceError, StateError
 from edge_sdk.frames import FramePair, Registration, ThermalPlane
-from edge_sdk.postprocess import Candidates, decode, temperatures
-from edge_sdk.preprocess import Letterbox, rgb_into, thermal_into
+from edge_sdk.postprocess import Candidates, decode
+from edge_sdk.preprocess import Letterbox, rgb_into, thermal_into, thermal_plane
+from edge_sdk.registration import (
+    NO_RGB_YET,
+    Chosen,
+    Given,
+    RegistrationBy,
+    RegistrationWord,
+    choose_registration,
+    unregistered,
+)
 
 __all__ = ["Stages", "Work"]
 
@@ -33,7 +43,10 @@ _MAX_EXPONENT = 60.0
 
 @dataclass
 class Work:
-    """One pair on its way: what was done to it so far, and what that took."""
+    """One pair on its way: what was done to it so far, and what that took.
+
+    `registration` is the one in force: thermal to RGB pixels, None where none was needed.
+    """
 
     pair: FramePair
     clock: Clock
@@ -65,13 +78,17 @@ class Stages:
     Arguments:
         manifest: of the bundle.
         runner: runs its graphs; closed with the stages.
+        registration: what the caller of `load` gave, for pairs that bring none of their own.
 
     Raises:
-        ConfigError: RGB and thermal inputs differ in size.
+        ConfigError: RGB and thermal inputs differ in size, or the bundle's registration is asked for and
+            it has none.
     """
 
-    def __init__(self, manifest: Manifest, runner: Runner) -> None:
-        self._manifest = manifest
+    def __init__(self, manifest: Manifest, runner: Runner, registration: Given | None = None) -> None:
+        self._manifest, self._given = manifest, registration
+        if registration is RegistrationWord.BUNDLE:
+            self._refuse_no_rig()
         self._runner: Runner | None = runner
         graphs = self._manifest.graphs
         self._inputs = {name: GraphInputs(spec, partial(runner.array, name)) for name, spec in graphs.items()}
@@ -182,6 +199,35 @@ class Stages:
         work.mark("preprocess")
         return work.plane
 
+    def place_thermal(self, work: Work) -> None:
+        """Finds where the thermal frame lies, for the heat under the boxes of an engine that reads RGB alone.
+
+        Where that cannot be known a note says why.
+        """
+        assert work.pair.thermal is not None
+        try:
+            registration = self._registration(work)
+            work.plane = thermal_plane(
+                work.pair.thermal, registration, self._letterbox(work), self._manifest.radiometry
+            )
+        except ConfigError as error:
+            work.registration = None
+            work.notes.append(f"no temperatures under the boxes: {error}")
+        work.mark("preprocess")
+
+    def registration_of(self, work: Work) -> Registration | None:
+        """Returns the registration in force; where nothing was laid, the one that would be, or None."""
+        thermal = work.pair.thermal
+        if work.registration is None and thermal is not None and self._rgb_wh is not None:
+            try:
+                likely = self._rule(work, thermal.size_wh).registration
+                if likely is not None:
+                    likely.matrix_for(self._rgb_wh, thermal.size_wh)
+                return likely
+            except ConfigError:
+                return None
+        return work.registration
+
     def run_rgb(self, work: Work) -> None:
         if "rgb" not in work.engine_ns:
             self.lay_rgb(work, "rgb")
@@ -235,12 +281,13 @@ class Stages:
         boxes = self._letterbox(work).boxes_to_frame(candidates.xyxy)
         if not self._thermal_alone:
             return boxes
-        registration = work.pair.registration or self._manifest.registration
         thermal = work.pair.thermal
         assert thermal is not None
-        if registration is None:
+        chosen = self._rule(work, thermal.size_wh)
+        if chosen.registration is None or NO_RGB_YET in chosen.registration.origin:
             work.notes.append("no registration: boxes are in pixels of the thermal frame")
             return boxes
+        registration = work.registration = self._noted(work, chosen)
         return registration.boxes_to_rgb(boxes, self._rgb_wh or registration.rgb_size_wh, thermal.size_wh)
 
     def _letterbox(self, work: Work) -> Letterbox:
@@ -260,31 +307,47 @@ class Stages:
 
     def _registration(self, work: Work) -> Registration:
         """Where the thermal frame lies on the RGB frame; what is assumed of it is noted."""
-        if work.registration is None:
-            work.registration = self._choose_registration(work)
-        return work.registration
-
-    def _choose_registration(self, work: Work) -> Registration:
-        pair, thermal, default = work.pair, work.pair.thermal, self._manifest.registration
+        thermal = work.pair.thermal
         assert thermal is not None
         if self._thermal_alone:
             return Registration.identity(thermal.size_wh, "the thermal frame itself")
-        if pair.registration is not None:
-            origin = pair.registration.origin
-            if origin.startswith("assumed") and not any(origin in note for note in pair.notes):
-                work.notes.append(f"registration {origin}")
-            return pair.registration
-        if default is not None:
-            depth = f", exact at {default.depth_m:g} m" if default.depth_m else ""
-            work.notes.append(f"registration assumed: the engine bundle's default{depth}")
-            return default
-        if self._rgb_wh in (None, thermal.size_wh):
-            work.notes.append("registration assumed: RGB and thermal frames share their pixels")
-            return Registration.identity(thermal.size_wh, "assumed: equal frame sizes")
-        raise ConfigError(
-            f"pair {pair.key!r}: no registration of thermal {thermal.size_wh} to RGB {self._rgb_wh} pixels. "
-            f"Give the source one, or put [registration] into the manifest of {self._manifest.name!r}."
+        if work.registration is None:
+            chosen = self._rule(work, thermal.size_wh)
+            if chosen.registration is None:
+                assert self._rgb_wh is not None
+                raise unregistered(work.pair.key, self._rgb_wh, thermal.size_wh, self._manifest.registration)
+            work.registration = self._noted(work, chosen)
+        return work.registration
+
+    def _rule(self, work: Work, thermal_wh: tuple[int, int]) -> Chosen:
+        """Applies the rule of every door to one pair."""
+        said, by = work.pair.registration, work.pair.registration_by
+        given = self._given
+        if by is RegistrationBy.BUNDLE:
+            self._refuse_no_rig()
+            given = RegistrationWord.BUNDLE
+        return choose_registration(
+            self._rgb_wh,
+            thermal_wh,
+            own=said if by in (RegistrationBy.PAIR, RegistrationBy.CALLER) else None,
+            given=given,
+            stated=said if by is RegistrationBy.SOURCE else None,
+            bundle=self._manifest.registration,
         )
+
+    def _noted(self, work: Work, chosen: Chosen) -> Registration:
+        assert chosen.registration is not None
+        work.notes.extend(
+            note for note in chosen.notes if not any(note in known for known in work.pair.notes)
+        )
+        return chosen.registration
+
+    def _refuse_no_rig(self) -> None:
+        if self._manifest.registration is None:
+            raise ConfigError(
+                f"registration bundle: engine {self._manifest.name!r} states no camera rig of its own. "
+                "Give a registration file, or put [registration] into its manifest"
+            )
 
 
 def _input_wh(manifest: Manifest) -> tuple[int, int]:

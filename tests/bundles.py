@@ -100,12 +100,10 @@ def write_toy_single_bundle(
 
     Its class "bright" follows the mean brightness of all channels. A float graph wants pixels / 255.
     """
-    path.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     model = single_graph(reads, size_wh, dtype=dtype, layout=layout)
-    save_model(model, path / "exported.onnx")
-    return new_single_bundle(
-        path / "exported.onnx", path, name=path.name, classes=["bright"], reads=reads, decode="grid"
-    )
+    exported = save_model(model, path.with_name(f"{path.name}.exported.onnx"))
+    return new_single_bundle(exported, path, name=path.name, classes=["bright"], reads=reads, decode="grid")
 
 
 def single_graph(
@@ -235,3 +233,38 @@ def _model(
 ) -> onnx.ModelProto:
     graph = helper.make_graph(nodes, "toy", inputs, outputs)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=8)
+
+
+def model_giving(folder: Path, **outputs: np.ndarray) -> Path:
+    """An RGB model of 64x48 that answers every picture with these arrays."""
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, 48, 64])
+    nodes = [
+        helper.make_node("ReduceMean", ["image"], ["mean"], keepdims=0),
+        helper.make_node("Mul", ["mean", "nothing"], ["zero"]),
+    ]
+    constants = [helper.make_tensor("nothing", TensorProto.FLOAT, [], [0.0])]
+    declared = []
+    for name, array in outputs.items():
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        constants.append(numpy_helper.from_array(array, f"{name}_values"))
+        nodes.append(helper.make_node("Cast", ["zero"], [f"{name}_zero"], to=kind))
+        nodes.append(helper.make_node("Add", [f"{name}_values", f"{name}_zero"], [name]))
+        declared.append(helper.make_tensor_value_info(name, kind, array.shape))
+    graph = helper.make_graph(nodes, "fixed", [image], declared, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    return save_model(model, folder / "model.onnx")
+
+
+def yolo(scores: np.ndarray | None = None, boxes: np.ndarray | None = None, rows: int = 63) -> np.ndarray:
+    """A plausible head [1, n, 6] for two classes: centres over the picture, small boxes, low scores."""
+    random = np.random.default_rng(1)
+    found = np.empty((1, rows, 6), np.float32)
+    found[0, :, :2] = random.uniform((0, 0), (64, 48), (rows, 2))
+    found[0, :, 2:4] = random.uniform(4, 20, (rows, 2))
+    found[0, :, 4:] = random.uniform(0, 0.2, (rows, 2))
+    if scores is not None:
+        found[0, :, 4:] = scores
+    if boxes is not None:
+        found[0, :, :4] = boxes
+    return found

@@ -118,7 +118,7 @@ class FakeCamera:
         self._last = image
         if self.role == "rgb":
             return Grab(image, device_ns), trouble
-        counts, facts = guard_range(image, "centikelvin")
+        counts, facts = guard_range(image, "centikelvin", by_camera=True)
         ffc = FfcState.IN_PROGRESS if trouble == "ffc" else FfcState.COMPLETE
         return Grab(
             counts, device_ns, ThermalFacts(facts.unit, facts.calibration, ffc, unique, facts.notes)

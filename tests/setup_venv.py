@@ -52,8 +52,12 @@ def main(venv: Path, install: list[str]) -> None:
         _run([python, "-m", "pip", "install", "--quiet", *install])
     if install and not _imports(python, "cv2"):
         print("opencv-python cannot load its window libraries here: using opencv-python-headless")
+        ask = "import importlib.metadata as m; print(m.version('opencv-python'))"
+        version = subprocess.run(
+            [python, "-c", ask], check=True, capture_output=True, text=True
+        ).stdout.strip()
         _run([python, "-m", "pip", "uninstall", "--quiet", "--yes", "opencv-python"])
-        _run([python, "-m", "pip", "install", "--quiet", "opencv-python-headless>=4.9"])
+        _run([python, "-m", "pip", "install", "--quiet", f"opencv-python-headless=={version}"])
         if not _imports(python, "cv2"):
             sys.exit(f"OpenCV cannot be imported; run: {python} -c 'import cv2'")
     if with_rtx and not _quiet([python, "-m", "pip", "install", "--quiet", TENSORRT_RTX]):

@@ -9,6 +9,7 @@ from typing import Any
 from edge_sdk.buffers.cuda import CudaDevice, CudaStream
 from edge_sdk.closing import ClosedByWith
 from edge_sdk.errors import CudaError, DeviceNotFoundError, StateError
+from edge_sdk.requirements import hint_for
 
 __all__ = ["CudaGraph", "capture"]
 
@@ -105,7 +106,7 @@ def _bindings() -> Any:
         raise DeviceNotFoundError(
             "CUDA graphs",
             [("import cuda.bindings.driver", str(error))],
-            "Install it: pip install edge-sdk[jetson], or run without graphs.",
+            f"{hint_for('cuda-bindings')}, or run without graphs.",
         ) from error
     return driver
 

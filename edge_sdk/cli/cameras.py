@@ -10,6 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from edge_sdk.cli.live import warn
+from edge_sdk.credentials import holds_password
+
 if TYPE_CHECKING:
     from edge_sdk.sources.cameras import CameraSource
     from edge_sdk.sources.cameras.v4l2 import CameraFacts
@@ -46,6 +49,11 @@ def chosen_source(source: str | None, rgb: str | None, thermal: str | None) -> s
     from edge_sdk.errors import ConfigError
     from edge_sdk.sources.cameras import camera_uri
 
+    if any(holds_password(given) for given in (source, rgb, thermal) if given is not None):
+        warn(
+            "a camera's password on the command line can be read by every user of this machine; write "
+            "'rtsp://USER:${NAME}@HOST' for the environment variable NAME, or ${file:PATH}"
+        )
     if rgb is None and thermal is None:
         return source or _DEFAULT_SOURCE
     if source is not None:
@@ -115,10 +123,19 @@ def _print_camera(facts: CameraFacts, console: Console) -> None:
 
 
 def _command(found: list[CameraFacts]) -> str:
-    """The line to type for the first camera of each kind."""
+    """The lines to type for the first camera of each kind."""
     parts = []
     for role in ("rgb", "thermal"):
         first = next((facts for facts in found if facts.role == role and not facts.problem), None)
         if first is not None:
             parts.append(f"--{role} '{first.address}'")
-    return f"Try: edge-sdk run {' '.join(parts)}" if parts else "None of them can be used as it is."
+    if not parts:
+        return "None of them can be used as it is."
+    line = f"edge-sdk run {' '.join(parts)}"
+    if len(parts) == 1:
+        return f"Try: {line}"
+    return (
+        f"Try: {line} --serve --registration centred\n"
+        "There, pick points and save them: nobody else knows how heat lies on colour. From then on:\n"
+        f"     {line} --registration registration.json"
+    )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from edge_sdk.cli.outputs import Results
+from edge_sdk.cli.reports import is_html
 from edge_sdk.cli.streams import STDOUT
 from edge_sdk.errors import DeviceError
 from edge_sdk.saving import LineFile
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edge_sdk.frames import FramePair, Registration
+    from edge_sdk.frames import FramePair
     from edge_sdk.measurements import FrameResult
     from edge_sdk.report.frame_writer import FrameWriter
     from edge_sdk.sources import Source
@@ -42,7 +43,7 @@ def frame_line(result: FrameResult) -> dict[str, Any]:
             }
             for found in result.detections
         ],
-        "signals": _rounded(vars(result.signals), 4),
+        "signals": _rounded(result.signals.as_json(), 4),
         "stage_ms": _rounded(result.stage_ms, 4),
         "graph_ms": {graph: round(elapsed / 1e6, 4) for graph, elapsed in result.engine_ns.items()},
         "gpu_ms": {graph: _rounded(times, 4) for graph, times in result.gpu_ms.items()},
@@ -67,17 +68,15 @@ class FrameOutputs:
 
     Arguments:
         results: told what ended.
-        registration: the engine's, for pairs without one.
         frames_json: a file of JSON lines, or standard output.
         out, video: a folder or a video each.
-        report: the report beside which the first picture of each reason is put.
+        report: the report that shows the first picture of each reason: beside it, or within it for HTML.
         fps: of videos; None for that of the frames' times.
     """
 
     def __init__(
         self,
         results: Results,
-        registration: Registration | None,
         *,
         frames_json: Path | None,
         out: Path | None,
@@ -85,12 +84,13 @@ class FrameOutputs:
         report: Path | None,
         fps: float | None,
     ) -> None:
-        self._results, self._registration = results, registration
+        self._results = results
         self._lines = None if frames_json in (None, STDOUT) else LineFile(frames_json)
         self._to_stdout = frames_json == STDOUT
         self._writers: list[FrameWriter] = []
         self._highlights: FrameWriter | None = None
         self._first: dict[str, tuple[str, Path]] = {}
+        self._scratch: TemporaryDirectory[str] | None = None
         wanted = [place for place in (out, video) if place is not None]
         if wanted or report is not None:
             from edge_sdk.report.draw import annotate
@@ -99,7 +99,7 @@ class FrameOutputs:
             self._annotate = annotate
             self._writers = [FrameWriter(place, fps=fps) for place in wanted]
             if report is not None:
-                self._highlights = FrameWriter(report.with_name(f"{report.stem}-pictures"))
+                self._highlights = FrameWriter(self._picture_folder(report))
 
     def add(self, pair: FramePair, result: FrameResult) -> None:
         """Writes one frame."""
@@ -111,7 +111,7 @@ class FrameOutputs:
         new = self._highlights is not None and result.reason.value not in self._first
         if not self._writers and not new:
             return
-        picture = self._annotate(pair, result, self._registration)
+        picture = self._annotate(pair, result)
         at_ns = _taken_ns(pair)
         for writer in list(self._writers):
             if not self._guarded(writer.write, result.key, picture, at_ns):
@@ -128,9 +128,20 @@ class FrameOutputs:
             self._guarded(writer.close)
         self._writers = []
 
+    def discard(self) -> None:
+        """Removes pictures that nobody needs any more, as the report holds them."""
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
     def highlights(self) -> list[tuple[str, Path]]:
         """Returns the title and the file of the first frame of each reason."""
         return list(self._first.values())
+
+    def _picture_folder(self, report: Path) -> Path:
+        if is_html(report):
+            self._scratch = TemporaryDirectory(prefix="edge-sdk-pictures-")
+            return Path(self._scratch.name)
+        return report.with_name(f"{report.stem}-pictures")
 
     def _write_line(self, result: FrameResult) -> None:
         assert self._lines is not None
@@ -149,11 +160,6 @@ class FrameOutputs:
             self._results.ended(f"this output ended, the run went on: {error}")
             return False
         return True
-
-
-def relative_to(pictures: list[tuple[str, Path]], folder: Path) -> list[tuple[str, str]]:
-    """Returns pictures as they are named in a file of that folder."""
-    return [(title, os.path.relpath(path, folder)) for title, path in pictures]
 
 
 def _taken_ns(pair: FramePair) -> int | None:

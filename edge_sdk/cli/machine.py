@@ -18,7 +18,7 @@ from types import FrameType, TracebackType
 import typer
 from rich.console import Console
 
-from edge_sdk.cli.doctor import finding_table
+from edge_sdk.cli.doctor import print_findings
 from edge_sdk.cli.outputs import put_json, refuse_unwritable
 from edge_sdk.cli.streams import tables
 from edge_sdk.errors import ConfigError
@@ -63,7 +63,7 @@ def show(
             **asdict(snapshot),
         },
     )
-    tables(json_file).print(finding_table(findings, title))
+    print_findings(tables(json_file), findings, title)
 
 
 @app.command(context_settings={"allow_interspersed_args": False})

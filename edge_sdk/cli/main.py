@@ -6,6 +6,7 @@ A signal ends a command with 128 and its number. A reader that goes away (`| hea
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 import traceback
@@ -18,12 +19,14 @@ from edge_sdk.cli.live import RunCommand
 from edge_sdk.cli.streams import safe_streams
 from edge_sdk.cli.words import in_cli_words
 from edge_sdk.ending import Ending, StoppedBySignal
-from edge_sdk.errors import EdgeSdkError, OpenCvMissingError
+from edge_sdk.errors import ConfigError, EdgeSdkError, OpenCvMissingError
 from edge_sdk.version import VERSION
 
 __all__ = ["app", "main"]
 
 EXIT_ERROR = 3
+
+_LOG_LEVELS = ("error", "warning", "info", "debug")
 
 app = typer.Typer(
     name="edge-sdk",
@@ -54,8 +57,16 @@ def _root(
     version: bool = typer.Option(
         False, "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
     ),
+    log: str | None = typer.Option(
+        None, metavar="LEVEL", help="Say what is done on standard error: info, or debug for all of it."
+    ),
 ) -> None:
     """Holds the options of `edge-sdk` itself."""
+    if log is not None:
+        if log.lower() not in _LOG_LEVELS:
+            raise ConfigError(f"--log {log}: expected {', '.join(_LOG_LEVELS)}")
+        logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        logging.getLogger("edge_sdk").setLevel(log.upper())
 
 
 def main() -> None:
@@ -84,11 +95,12 @@ def _status() -> int:
         return done.code if isinstance(done.code, int) else EXIT_ERROR if done.code else 0
     except EdgeSdkError as error:
         _complain(f"error: {in_cli_words(str(error))}")
-    except ModuleNotFoundError as error:
-        if error.name != "cv2":
+    except ImportError as error:
+        shown = OpenCvMissingError.behind(error)
+        if shown is None:
             traceback.print_exc()
             return EXIT_ERROR
-        _complain(f"error: {OpenCvMissingError(str(error))}")
+        _complain(f"error: {shown}")
     except KeyboardInterrupt:
         _complain("stopped")
         return 128 + signal.SIGINT

@@ -16,11 +16,14 @@ __all__ = [
     "OVERLAP_UPLOAD",
     "PLANS",
     "POWER_PANEL",
+    "REGISTRATION",
     "ROOT",
+    "SOURCE_PANEL",
     "TRUST_PLAN",
 ]
 
 ENGINE_PANEL = "Engine"
+SOURCE_PANEL = "Source"
 POWER_PANEL = "Power"
 
 PLANS = typer.Option(
@@ -38,6 +41,13 @@ OVERLAP_UPLOAD = typer.Option(
     "--overlap-upload",
     rich_help_panel=ENGINE_PANEL,
     help="TensorRT: copy thermal beside the RGB graph.",
+)
+
+REGISTRATION = typer.Option(
+    None,
+    rich_help_panel=SOURCE_PANEL,
+    help="How heat lies on colour: a JSON file (the live page saves one), same-view, centred, or bundle "
+    "(the engine's own camera rig). Default: what the source states, or equal sizes.",
 )
 
 METER = typer.Option(

@@ -18,6 +18,7 @@ from edge_sdk.cli.outputs import put_json, refuse_unwritable, say_where
 from edge_sdk.cli.streams import tables
 from edge_sdk.ending import Ending, StoppedBySignal
 from edge_sdk.errors import ConfigError, MeterError, MeterNotFoundError
+from edge_sdk.report.rounding import rounded
 
 if TYPE_CHECKING:
     from edge_sdk.power import MeterFacts
@@ -60,25 +61,27 @@ def read_once(root: Path = ROOT, meter: str = METER, json_file: Path | None = _J
     skipped = (*facts.skipped, *reading.skipped)
     put_json(
         json_file,
-        {
-            "board": facts.board,
-            "meter": facts.meter,
-            "scope": facts.scope,
-            "rails": {
-                rail.label: {"v": values.v, "a": values.a, "w": values.w}
-                for rail in facts.rails
-                for values in [reading.rails.get(rail.label, RailReading())]
-            },
-            "module_w": total_w if facts.scope == "module" else None,
-            "module_rails": list(facts.total_rails) if facts.scope == "module" else [],
-            "total_w": total_w,
-            "total_rails": list(facts.total_rails),
-            "skipped": [{"channel": item.channel, "why": item.why} for item in skipped],
-            "origin": facts.origin,
-            "notes": [text for text in (facts.caveat, facts.note) if text],
-            "tried": [list(pair) for pair in facts.tried],
-            "read_ms": reading.read_ns / 1e6,
-        },
+        rounded(
+            {
+                "board": facts.board,
+                "meter": facts.meter,
+                "scope": facts.scope,
+                "rails": {
+                    rail.label: {"v": values.v, "a": values.a, "w": values.w}
+                    for rail in facts.rails
+                    for values in [reading.rails.get(rail.label, RailReading())]
+                },
+                "module_w": total_w if facts.scope == "module" else None,
+                "module_rails": list(facts.total_rails) if facts.scope == "module" else [],
+                "total_w": total_w,
+                "total_rails": list(facts.total_rails),
+                "skipped": [{"channel": item.channel, "why": item.why} for item in skipped],
+                "origin": facts.origin,
+                "notes": [text for text in (facts.caveat, facts.note) if text],
+                "tried": [list(pair) for pair in facts.tried],
+                "read_ms": reading.read_ns / 1e6,
+            }
+        ),
     )
     table = Table("Rail", "V", "A", "W", "In the total", "Sensor", title=_title(facts))
     for rail in facts.rails:
@@ -159,7 +162,7 @@ def replay(
     refuse_unwritable(json_file)
     recording = load_recording(file, interval_s=None if interval_ms is None else interval_ms / 1e3)
     figures = replay_json(recording)
-    put_json(json_file, figures)
+    put_json(json_file, rounded(figures))
     facts = recording.facts
     table = Table("Rail", "Mean W", "In the total", title=_title(facts))
     for label, means in figures["rails"].items():

@@ -20,6 +20,9 @@ def replay(
     file: Path = typer.Argument(..., help="A recording (.mcap)."),
     engine: str | None = typer.Option(None, help="Another bundle than the recorded one."),
     device: str = typer.Option("auto", help="auto, cpu, cuda or tensorrt."),
+    registration: str | None = typer.Option(
+        None, help="Instead of the recorded ones: a JSON file, same-view, centred or bundle."
+    ),
     threads: int | None = typer.Option(None, min=1, help="CPU threads of a graph."),
     pace: str = typer.Option("fast", help="fast: back to back; recorded: when the pairs once arrived."),
     speed: float = typer.Option(1.0, help="With --pace recorded: so many times as fast, for a load test."),
@@ -39,6 +42,7 @@ def replay(
             file,
             engine=engine,
             device=device,
+            registration=registration,
             threads=threads,
             pace=pace,
             speed=speed,

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from edge_sdk.cli.frame_outputs import relative_to
 
 if TYPE_CHECKING:
     from edge_sdk.report.record import RunRecord
     from edge_sdk.report.verdict import Verdicts
 
-__all__ = ["REPORT_SUFFIXES", "report_text"]
+__all__ = ["REPORT_SUFFIXES", "is_html", "report_text"]
 
 _HTML = (".html", ".htm")
 REPORT_SUFFIXES = (".md", ".markdown", *_HTML)
+
+
+def is_html(path: Path) -> bool:
+    """Whether a report of this name is one file, with its pictures inside."""
+    return path.suffix.lower() in _HTML
 
 
 def report_text(
@@ -24,10 +28,11 @@ def report_text(
     pictures: list[tuple[str, Path]] | None = None,
 ) -> str:
     """Makes the report that the file's ending asks for: Markdown, or HTML with the pictures inside."""
-    if path.suffix.lower() in _HTML:
+    if is_html(path):
         from edge_sdk.report.html import run_html
 
         return run_html(record, verdicts, pictures or ())
     from edge_sdk.report.markdown import run_markdown
 
-    return run_markdown(record, verdicts, relative_to(pictures or [], path.parent))
+    beside = [(title, os.path.relpath(picture, path.parent)) for title, picture in pictures or ()]
+    return run_markdown(record, verdicts, beside)

@@ -21,7 +21,9 @@ from edge_sdk.cli.options import (
     OFFSET_S,
     OVERLAP_UPLOAD,
     PLANS,
+    REGISTRATION,
     ROOT,
+    SOURCE_PANEL,
     TRUST_PLAN,
 )
 from edge_sdk.cli.outputs import Results, refuse_suffix, refuse_unwritable
@@ -32,8 +34,12 @@ from edge_sdk.ending import Ending
 from edge_sdk.errors import ConfigError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from edge_sdk.frames import FramePair
+    from edge_sdk.live.session import LiveSession
     from edge_sdk.measurements import FrameResult
+    from edge_sdk.report.record import RunRecord
     from edge_sdk.sources import Source
 
 __all__ = ["EXAMPLES", "run"]
@@ -53,7 +59,7 @@ edge-sdk run --rgb v4l2:///dev/video0 --serve
 edge-sdk run --frames 100 --frames-json - | jq .route
 """
 
-_SOURCE, _OUTPUT = "Source", "Output"
+_SOURCE, _OUTPUT = SOURCE_PANEL, "Output"
 _LENGTH, _RECORD, _LIVE = "Length and routes", "Recording", "Live page, alarms and MQTT"
 
 
@@ -70,6 +76,7 @@ def run(
     thermal: str | None = typer.Option(
         None, rich_help_panel=_SOURCE, help="Thermal camera, likewise; see edge-sdk cameras."
     ),
+    registration: str | None = REGISTRATION,
     on_bad: str | None = typer.Option(
         None,
         rich_help_panel=_SOURCE,
@@ -146,7 +153,22 @@ def run(
         None, rich_help_panel=_LIVE, help="Live page at HOST:PORT; standing alone at 127.0.0.1:8080."
     ),
     token: str | None = typer.Option(
-        None, rich_help_panel=_LIVE, help="What viewers must know; made where others can connect."
+        None,
+        rich_help_panel=_LIVE,
+        help="What viewers must know; made where others can connect. Others see it here: use a file.",
+    ),
+    token_file: Path | None = typer.Option(
+        None,
+        rich_help_panel=_LIVE,
+        help="Holds the token; made, with a new one, where it is not there. Or EDGE_SDK_TOKEN.",
+    ),
+    behind_proxy: str | None = typer.Option(
+        None,
+        rich_help_panel=_LIVE,
+        help="What browsers open where a reverse proxy serves the page, as https://site.example",
+    ),
+    proxy_address: str | None = typer.Option(
+        None, rich_help_panel=_LIVE, help="The proxy's address, if it is another machine."
     ),
     serve_name: list[str] | None = typer.Option(
         None, rich_help_panel=_LIVE, help="A further name that browsers call this by."
@@ -167,7 +189,10 @@ def run(
         None, rich_help_panel=_LIVE, help="Alarm too: a part this hot, degrees Celsius."
     ),
     mqtt: str | None = typer.Option(
-        None, rich_help_panel=_LIVE, help="mqtt://USER@HOST:PORT/TOPIC, or mqtts; HOST is enough."
+        None, rich_help_panel=_LIVE, help="mqtt://USER@HOST:PORT/TOPIC, or mqtts; mqtt://HOST is enough."
+    ),
+    mqtt_password_file: Path | None = typer.Option(
+        None, rich_help_panel=_LIVE, help="Holds the broker's password. Or EDGE_SDK_MQTT_PASSWORD."
     ),
     mqtt_spool: Path = typer.Option(
         Path("edge-sdk-mqtt.db"), rich_help_panel=_LIVE, help="Where messages wait for the broker."
@@ -190,9 +215,7 @@ def run(
     from edge_sdk.devices import PlanOptions, power_of_run
     from edge_sdk.live.session import LiveSession
     from edge_sdk.report.record_file import record_text
-    from edge_sdk.report.table import print_run
     from edge_sdk.runs import RunPlan, record_run
-    from edge_sdk.sources.cameras import CameraSource
 
     refuse_suffix("--video", video, VIDEO_SUFFIXES)
     refuse_suffix("--report", report, REPORT_SUFFIXES)
@@ -203,7 +226,9 @@ def run(
     on_bad = on_bad or ("skip" if is_live(source) else "raise")
     live_options = live_options_from(
         record=record, record_rgb=record_rgb, record_limit_mib=record_limit_mib, record_full=record_full,
-        serve=serve, token=token, names=tuple(serve_name or ()), record_dir=record_dir,
+        serve=serve, token=token, token_file=token_file, behind_proxy=behind_proxy,
+        proxy_address=proxy_address, mqtt_password_file=mqtt_password_file,
+        names=tuple(serve_name or ()), record_dir=record_dir,
         registration_file=registration_file, sla=sla, alarm_rise_k=alarm_rise_k, alarm_max_c=alarm_max_c,
         mqtt=mqtt, mqtt_spool=mqtt_spool, mqtt_every=mqtt_every, force=force,
     )  # fmt: skip
@@ -212,7 +237,9 @@ def run(
     plan = RunPlan(frames=frames, pace_hz=pace_hz, on_bad=on_bad, force=force)
     console, live, ending, results = tables(frames_json, json_file), None, Ending(), Results()
     with ending.listening(), ExitStack() as stack:
-        opened = stack.enter_context(edge_sdk.open_source(source, on_bad=on_bad, loop=loop))
+        opened = stack.enter_context(
+            edge_sdk.open_source(source, registration=registration, on_bad=on_bad, loop=loop)
+        )
         detector = stack.enter_context(
             edge_sdk.load(
                 engine,
@@ -226,13 +253,13 @@ def run(
         )
         written = FrameOutputs(
             results,
-            detector.bundle.manifest.registration,
             frames_json=frames_json,
             out=out,
             video=video,
             report=report,
             fps=video_rate(opened, pace_hz),
         )
+        stack.callback(written.discard)
         stack.callback(written.close)
         power = stack.enter_context(power_of_run(meter, root=root, idle_s=idle_s, offset_s=offset_s))
         running: Source = opened
@@ -274,15 +301,25 @@ def run(
         if report is not None:
             results.put("Report", report, lambda: report_text(report, made, None, written.highlights()))
         ending.saved()
-    print_run(made, console)
-    for line in live.last_lines() if live is not None else ():
-        console.print(line, markup=False, soft_wrap=True)
-    if isinstance(opened, CameraSource):
-        print_camera_status(opened, console)
+    if live is not None and live.control.recording_problem:
+        results.ended(f"the recording ended, the run went on: {live.control.recording_problem}")
+    _say(made, opened, live, console)
     results.say(console)
     if ending.error is not None:
         raise ending.error
     raise typer.Exit(ending.exit_status or (3 if results.problems else 0))
+
+
+def _say(made: RunRecord, source: Source, live: LiveSession | None, console: Console) -> None:
+    """Says for people what came of a run."""
+    from edge_sdk.report.table import print_run
+    from edge_sdk.sources.cameras import CameraSource
+
+    print_run(made, console)
+    for line in live.last_lines() if live is not None else ():
+        console.print(line, markup=False, soft_wrap=True)
+    if isinstance(source, CameraSource):
+        print_camera_status(source, console)
 
 
 def parse_gate(settings: list[str]) -> dict[str, float | int | str]:

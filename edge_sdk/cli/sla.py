@@ -20,6 +20,7 @@ from edge_sdk.cli.options import (
     OFFSET_S,
     OVERLAP_UPLOAD,
     PLANS,
+    REGISTRATION,
     ROOT,
     TRUST_PLAN,
 )
@@ -70,6 +71,7 @@ def check(
     report_file: Path | None = _REPORT,
     markdown_file: Path | None = _MARKDOWN,
     junit_file: Path | None = _JUNIT,
+    registration: str | None = REGISTRATION,
     device: str | None = typer.Option(None, help="auto, cpu, cuda or tensorrt; default: the SLA's."),
     threads: int | None = typer.Option(None, min=1, help="CPU threads of a graph; default: physical cores."),
     allow_fallback: list[str] | None = typer.Option(
@@ -104,6 +106,7 @@ def check(
     ):
         checked = check_sla(
             sla,
+            registration=registration,
             device=device,
             threads=threads,
             allow_fallback=allow_fallback or (),

@@ -30,7 +30,7 @@ class SafeStream(io.FileIO):
         """Writes, or throws away."""
         view = memoryview(content)  # type: ignore[arg-type]
         try:
-            return super().write(view) or 0
+            return super().write(view)
         except OSError as error:
             if not isinstance(error, BrokenPipeError):
                 self.problem = error.strerror or str(error)
@@ -45,8 +45,7 @@ def safe_streams() -> list[SafeStream]:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by whoever started us
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            stream = os.fdopen(nowhere, "w")
+            stream = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", closefd=False)
         raw = SafeStream(stream.fileno())
         safe = io.TextIOWrapper(
             io.BufferedWriter(raw),

@@ -1,6 +1,8 @@
 """Compares fresh plans with the ONNX graphs that they were built from, on known frames.
 
-TensorRT rounds otherwise than ONNX Runtime, so that outputs agree within a tolerance and not to the bit.
+The reference computes the graphs as they are written, in floating point between Q and DQ, with no integer
+kernel and nothing fused (`OnnxRunner(literal=True)`): it is right on every CPU, and no CPU's rounding is the
+yardstick of a GPU. TensorRT rounds otherwise, so that outputs agree within a tolerance and not to the bit.
 What must agree is what the user sees: the detections.
 """
 
@@ -71,7 +73,7 @@ def compare(
 
     Arguments:
         manifest: of the bundle.
-        reference: runs the ONNX graphs.
+        reference: runs the ONNX graphs literally.
         candidate: runs the plans.
         frames: RGB and thermal pairs of any size.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,6 +33,9 @@ _OTHER_NAMES = {
 }
 
 
+_log = logging.getLogger(__name__)
+
+
 @dataclass(frozen=True)
 class DeviceChoice:
     """What was chosen and what was not, for the record.
@@ -42,6 +46,7 @@ class DeviceChoice:
         precision: of the graphs that run.
         threads: within one graph on the CPU.
         tried: pairs of (device, why it was not taken), in the order of trying.
+        int8_sums: how INT8 products are added on the CPU, as `OnnxRunner.int8_sums`.
     """
 
     device: str
@@ -49,6 +54,7 @@ class DeviceChoice:
     precision: str
     threads: int
     tried: tuple[tuple[str, str], ...] = ()
+    int8_sums: str = ""
 
 
 def open_runner(
@@ -81,6 +87,21 @@ def open_runner(
         ProviderFallbackError: the device asked for does not load.
         EngineError: as `OnnxRunner` and `open_tensorrt` raise it.
     """
+    runner, choice = _open(bundle, device, precision, threads, allow_fallback, plan_options)
+    _log.info("%s runs on %s (%s, %s)", bundle.name, choice.device, choice.provider, choice.precision)
+    for name, why in choice.tried:
+        _log.info("%s was not taken: %s", name, why)
+    return runner, choice
+
+
+def _open(
+    bundle: Bundle,
+    device: str,
+    precision: str | None,
+    threads: int | None,
+    allow_fallback: Sequence[str],
+    plan_options: PlanOptions | None,
+) -> tuple[Runner, DeviceChoice]:
     if device not in DEVICES:
         raise ConfigError(f"device {device!r}: expected {', '.join(DEVICES)}. {_hint(device)}".rstrip())
     count = usable_cores() if threads is None else threads
@@ -114,7 +135,7 @@ def open_runner(
         taken = "cpu" if runner.provider == CPU else name
         if taken != name:
             tried.append((name, f"{provider} did not load; {runner.provider} was allowed by name"))
-        return runner, DeviceChoice(taken, runner.provider, shown, count, tuple(tried))
+        return runner, DeviceChoice(taken, runner.provider, shown, count, tuple(tried), runner.int8_sums)
     raise DeviceNotFoundError(device, tried)
 
 

@@ -8,10 +8,12 @@ import platform
 import re
 from pathlib import Path
 
+from edge_sdk.requirements import DISTRIBUTION
+
 __all__ = ["board_model", "installed_version", "is_jetson", "machine_facts", "usable_cores"]
 
 _RECORDED_PACKAGES = (
-    "edge-sdk",
+    DISTRIBUTION,
     "numpy",
     "onnxruntime",
     "onnxruntime-gpu",

@@ -17,9 +17,9 @@ from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.devices.canary import canary_frames, compare
 from edge_sdk.devices.machine import board_model, usable_cores
 from edge_sdk.engine.bundle import Bundle
-from edge_sdk.engine.half import half_remainder
+from edge_sdk.engine.half import half_remainder, import_onnx
 from edge_sdk.engine.manifest import SCREEN_GRAPH
-from edge_sdk.engine.onnx_runner import OnnxRunner
+from edge_sdk.engine.onnx_runner import OnnxRunner, import_onnxruntime
 from edge_sdk.engine.plan_key import PlanFile, PlanKey, Sidecar
 from edge_sdk.engine.plan_store import LoadedPlans, PlanStore, read_plans
 from edge_sdk.engine.tensorrt_api import TensorRt, import_tensorrt
@@ -150,11 +150,14 @@ def build_plans(
     Returns: the plans, and whether they were built now (another process may have been faster).
 
     Raises:
-        DeviceNotFoundError: no GPU or no TensorRT.
+        DeviceNotFoundError: no GPU, no TensorRT, or nothing to compare with. Said before anything is built.
         ConfigError: the thermal graph cannot go on a DLA here, with the reason.
         PlanRejectedError: a plan answers otherwise than its graph, or is not on the DLA. Nothing is kept.
         EngineError: TensorRT cannot build a graph, or the disk is full.
     """
+    import_onnxruntime()  # the comparison at the end needs it: said now, not after minutes
+    if build.remainder == "fp16":
+        import_onnx()
     store = store or PlanStore()
     on_dla = build.dla_core is not None
     with CudaDevice.open() as device:
@@ -268,7 +271,7 @@ def _measured_kinds(bundle: Bundle, key: PlanKey) -> Mapping[str, str] | None:
 
 
 def _canary(bundle: Bundle, precision: str | None, runner: TensorRtRunner) -> Mapping[str, Any]:
-    with OnnxRunner(bundle, precision=precision, threads=usable_cores()) as reference:
+    with OnnxRunner(bundle, precision=precision, threads=usable_cores(), literal=True) as reference:
         return compare(bundle.manifest, reference, runner, canary_frames())
 
 

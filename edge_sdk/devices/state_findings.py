@@ -16,10 +16,11 @@ from edge_sdk.report.machine_text import board_text, clock_text, locked_text, re
 __all__ = ["state_findings"]
 
 _MOUNTS = (
-    "In a container on a Jetson, give it the host's files: -v /etc/nv_tegra_release:/etc/nv_tegra_release:ro "
+    "In a container on a Jetson, give it the host's files: "
+    "`-v /etc/nv_tegra_release:/etc/nv_tegra_release:ro "
     "-v /etc/nvpmodel:/etc/nvpmodel:ro -v /etc/nvpmodel.conf:/etc/nvpmodel.conf:ro "
     "-v /var/lib/nvpmodel:/var/lib/nvpmodel:ro -v /usr/sbin/nvpmodel:/usr/sbin/nvpmodel:ro -v /sys:/sys:ro "
-    "--security-opt systempaths=unconfined (for the board's name)."
+    "--security-opt systempaths=unconfined` (for the board's name)."
 )
 
 
@@ -31,7 +32,7 @@ def state_findings(snapshot: MachineSnapshot, leftover: Leftover | None = None) 
         leftover: what a killed `machine prepare` did not put back.
     """
     if leftover is not None:
-        advice = "" if leftover.alive else "Put it back: sudo edge-sdk machine restore."
+        advice = "" if leftover.alive else "Put it back: `sudo edge-sdk machine restore`."
         yield Finding("Prepared state", "ok" if leftover.alive else "fault", leftover.text, advice)
     yield from _board(snapshot)
     if snapshot.board.jetson:
@@ -42,7 +43,7 @@ def state_findings(snapshot: MachineSnapshot, leftover: Leftover | None = None) 
     if snapshot.needs_root:
         what = ", ".join(snapshot.needs_root)
         yield Finding(
-            "Root would add", "absent", what, "sudo edge-sdk doctor, and sudo for runs that judge it."
+            "Root would add", "absent", what, "`sudo edge-sdk doctor`, and sudo for runs that judge it."
         )
     if snapshot.unreadable:
         listed = "; ".join(f"{what}: {why}" for what, why in snapshot.unreadable)
@@ -73,7 +74,7 @@ def _mode(snapshot: MachineSnapshot) -> Finding:
     names = ", ".join(f"{name} (id {number})" for number, name in mode.modes)
     warned = f"; {'; '.join(mode.warnings)}" if mode.warnings else ""
     if mode.name is None:
-        advice = _MOUNTS if snapshot.board.container else "sudo nvpmodel -q says more."
+        advice = _MOUNTS if snapshot.board.container else "`sudo nvpmodel -q` says more."
         return Finding("Power mode", "absent", f"unknown{warned}", f"{advice} {_choice(names)}".strip())
     found = f"{mode_text(mode)}{warned}"
     if wrong := _foreign_conf(snapshot):
@@ -89,7 +90,7 @@ def _choice(names: str) -> str:
     if not names:
         return ""
     return (
-        f"Measure in the mode of the field; sudo nvpmodel -m ID, or edge-sdk machine prepare --mode NAME. "
+        "Measure in the mode of the field: `sudo nvpmodel -m ID`, or `edge-sdk machine prepare --mode NAME`. "
         f"Here: {names}."
     )
 
@@ -123,9 +124,9 @@ def _clocks(snapshot: MachineSnapshot) -> Iterator[Finding]:
     advice = ""
     if locked is not True:
         advice = (
-            "For figures that repeat: sudo jetson_clocks, after any nvpmodel, which undoes it."
+            "For figures that repeat: `sudo jetson_clocks`, after any nvpmodel, which undoes it."
             if jetson
-            else "For figures that repeat: cpupower frequency-set -g performance, where there is one."
+            else "For figures that repeat: `cpupower frequency-set -g performance`, where there is one."
         )
     yield Finding("Clock lock", "ok" if locked is not None else "absent", locked_text(locked), advice)
 

@@ -90,7 +90,7 @@ def new_single_bundle(
 
     Arguments:
         onnx: the model; copied into the folder.
-        folder: created; must not hold a manifest yet.
+        folder: created; if it is there it must be empty.
         name, description, licence: of the bundle.
         classes: in the order of the model's outputs.
         reads: "rgb", "thermal" or "rgb+thermal".
@@ -101,13 +101,18 @@ def new_single_bundle(
     Returns: the folder.
 
     Raises:
-        ConfigError: the folder holds a bundle already, the file cannot be read, or a meaning cannot be told.
+        ConfigError: the folder is not empty, the file cannot be read, or a meaning cannot be told.
         EngineIntegrityError, EngineMismatchError, ManifestError: the model cannot be used; says why.
         OutputError, ShapeError: run once, its outputs do not mean what `decode` says. Nothing is left.
     """
     if (folder / MANIFEST_NAME).exists():
         raise ConfigError(
             f"{folder}: holds a {MANIFEST_NAME} already. Choose another folder, or remove it first."
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(
+            f"{folder}: there already and not empty; a bundle is a folder of its own. Give one that is not "
+            f"there yet, e.g. {folder / name}"
         )
     data = read_inside(onnx.resolve().parent, onnx.resolve().name, MAX_FILE_NBYTES)
     scan_onnx(data, onnx)

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from edge_sdk.errors import ConfigError, DeviceNotFoundError
+from edge_sdk.requirements import hint_for
 
-__all__ = ["half_remainder"]
+__all__ = ["half_remainder", "import_onnx"]
 
 _QDQ = ("QuantizeLinear", "DequantizeLinear")
 _QDQ_HALF_OPSET = 19
@@ -35,7 +36,7 @@ def half_remainder(data: bytes, name: str) -> bytes:
         ConfigError: a weight is too large for half precision, or a scale too small.
         DeviceNotFoundError: the package `onnx` is not installed.
     """
-    onnx = _import_onnx()
+    onnx = import_onnx()
     model = onnx.load_model_from_string(data)
     graph, float32, float16 = model.graph, onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16
     operators = {node.op_type for node in graph.node}
@@ -79,14 +80,19 @@ def half_remainder(data: bytes, name: str) -> bytes:
     return written
 
 
-def _import_onnx() -> Any:
+def import_onnx() -> Any:
+    """Imports onnx, late.
+
+    Raises:
+        DeviceNotFoundError: it is not installed; says what to install.
+    """
     try:
         import onnx
     except ImportError as error:
         raise DeviceNotFoundError(
             "onnx",
             [("import onnx", str(error))],
-            "It rewrites graphs to half precision: pip install onnx, or build with --remainder fp32.",
+            f"It rewrites graphs to half precision. {hint_for('onnx')}, or build with --remainder fp32.",
         ) from error
     return onnx
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +14,13 @@ from numpy.typing import NDArray
 
 from edge_sdk.closing import ClosedByWith
 from edge_sdk.engine.bundle import Bundle
+from edge_sdk.engine.int8_sums import BY_OPTION, EXACT, EXACT_OPTION, QUANTISED, SATURATING, probe_sums
 from edge_sdk.engine.manifest import FEATURES, GraphSpec
 from edge_sdk.engine.memory import TensorMemory
+from edge_sdk.engine.onnx_constants import own_constants
+from edge_sdk.engine.onnx_edges import check_edges, read_edge
+from edge_sdk.engine.onnx_module import load_cuda_libraries, send_log_to_handlers, severity
+from edge_sdk.engine.onnx_scan import scan_onnx
 from edge_sdk.errors import (
     ConfigError,
     DeviceNotFoundError,
@@ -22,6 +29,7 @@ from edge_sdk.errors import (
     ProviderFallbackError,
     StateError,
 )
+from edge_sdk.requirements import hint_for
 from edge_sdk.tensors import TensorSpec
 
 if TYPE_CHECKING:
@@ -31,8 +39,11 @@ __all__ = [
     "CPU",
     "CUDA",
     "OnnxRunner",
+    "OpenSession",
+    "cpu_sums",
     "graph_edges",
     "import_onnxruntime",
+    "open_session",
     "provider_loads",
     "session_options",
 ]
@@ -49,8 +60,8 @@ class OnnxRunner(ClosedByWith):
     copies nothing. On CUDA the inputs are copied to device memory that is bound once, features stay
     there, and the other outputs come back to the bound host memory.
 
-    ONNX Runtime's own log goes to standard error; the level of the logger `edge_sdk.engine.onnx_runner`
-    opens it: errors by default, warnings at INFO, everything at DEBUG.
+    ONNX Runtime's own log goes to the logger `edge_sdk.onnxruntime`, or to standard error where its version
+    has no callback. That logger's level opens it: errors by default, warnings at INFO, everything at DEBUG.
 
     Arguments:
         bundle: as `load_bundle` returns it; its files are verified again while they are read.
@@ -58,10 +69,12 @@ class OnnxRunner(ClosedByWith):
         precision: "int8", "fp16", "fp32", or None for what the bundle ships to be run.
         threads: within one graph; 1 or more.
         allow_fallback: providers that may run the graphs if `provider` does not load.
+        literal: run every node as the file has it, in floating point between Q/DQ and nothing fused: slow,
+            and the same on every CPU. On the CPU only.
 
     Raises:
         DeviceNotFoundError: ONNX Runtime is not installed.
-        ConfigError: no such precision; fewer than one thread.
+        ConfigError: no such precision; fewer than one thread; `literal` elsewhere than on the CPU.
         EngineIntegrityError, EngineMismatchError: a graph is not what the manifest says.
         ProviderFallbackError: another provider loaded, and `allow_fallback` does not name it.
     """
@@ -74,25 +87,30 @@ class OnnxRunner(ClosedByWith):
         precision: str | None = None,
         threads: int = 1,
         allow_fallback: Sequence[str] = (),
+        literal: bool = False,
     ) -> None:
         if provider not in (CPU, CUDA):
             raise ConfigError(f"provider {provider!r}: this runner knows {CPU} and {CUDA}")
+        if literal and provider != CPU:
+            raise ConfigError(f"literal: expected {CPU}, found {provider}")
         if threads < 1:
             raise ConfigError(f"threads: expected 1 or more, found {threads}")
         self._sessions: dict[str, onnxruntime.InferenceSession] = {}
         self._bindings: dict[str, onnxruntime.IOBinding] = {}
         self._closed = False
-        loaded = set()
+        loaded, sums = set(), set()
         for graph in bundle.manifest.graphs.values():
             data = bundle.read_graph(graph.name, precision)
             path = bundle.folder / graph.file_for(precision).file
-            session = _open_session(data, path, provider, threads, allow_fallback)
-            _check_edges(session, graph, path)
-            loaded.add(session.get_providers()[0])
-            self._sessions[graph.name] = session
+            opened = open_session(data, path, provider, threads, allow_fallback, literal=literal)
+            check_edges(opened.session, graph, path)
+            loaded.add(opened.session.get_providers()[0])
+            sums.add(opened.int8_sums)
+            self._sessions[graph.name] = opened.session
         if len(loaded) > 1:
             raise ProviderFallbackError(provider, sorted(loaded), "Some graphs loaded and some fell back.")
         self._provider: str = loaded.pop()
+        self._int8_sums = next(word for word in (SATURATING, BY_OPTION, EXACT, "") if word in sums)
         self._on_device: dict[str, onnxruntime.OrtValue] = {}
         self._uploads: dict[str, tuple[str, ...]] = {}
         self._memory = TensorMemory(bundle.manifest, without_features=self._provider == CUDA)
@@ -109,6 +127,14 @@ class OnnxRunner(ClosedByWith):
     def provider(self) -> str:
         """The execution provider that loaded, as ONNX Runtime reports it."""
         return self._provider
+
+    @property
+    def int8_sums(self) -> str:
+        """How INT8 products are added on the CPU: a word of `int8_sums`, the worst of all graphs.
+
+        "" where no graph is INT8, and on a GPU.
+        """
+        return self._int8_sums
 
     def array(self, graph: str, tensor: str) -> NDArray[Any]:
         """See `Runner.array`."""
@@ -181,7 +207,8 @@ def import_onnxruntime() -> Any:
         raise DeviceNotFoundError(
             "onnxruntime",
             [("import onnxruntime", str(error))],
-            "Install one of the two, never both: pip install edge-sdk[cpu] or pip install edge-sdk[gpu].",
+            f"Install one of the two, never both: {hint_for('onnxruntime')}, or for an NVIDIA GPU "
+            f"{hint_for('onnxruntime-gpu')}",
         ) from error
     if not hasattr(onnxruntime, "InferenceSession"):
         raise DeviceNotFoundError(
@@ -189,7 +216,16 @@ def import_onnxruntime() -> Any:
             [("import onnxruntime", "the module is there but empty")],
             "One of onnxruntime and onnxruntime-gpu was removed beside the other: reinstall the one kept.",
         )
+    _set_up(onnxruntime)
     return onnxruntime
+
+
+@cache
+def _set_up(module: Any) -> None:
+    """Sets, once a process, what holds for all sessions."""
+    send_log_to_handlers(module)
+    if CUDA in module.get_available_providers():
+        load_cuda_libraries(module)
 
 
 def graph_edges(data: bytes, path: Path) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
@@ -205,10 +241,10 @@ def graph_edges(data: bytes, path: Path) -> tuple[tuple[TensorSpec, ...], tuple[
         DeviceNotFoundError: ONNX Runtime is not installed.
         EngineMismatchError: ONNX Runtime refuses the graph, or a shape or dtype is not fixed or supported.
     """
-    session = _open_session(data, path, CPU, 1, ())
+    session = open_session(data, path, CPU, 1).session
     return (
-        tuple(_edge(edge, path) for edge in session.get_inputs()),
-        tuple(_edge(edge, path) for edge in session.get_outputs()),
+        tuple(read_edge(edge, path) for edge in session.get_inputs()),
+        tuple(read_edge(edge, path) for edge in session.get_outputs()),
     )
 
 
@@ -226,7 +262,7 @@ def session_options(threads: int) -> Any:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.use_deterministic_compute = True
-    options.log_severity_level = _severity()
+    options.log_severity_level = severity()
     # Without it, bytes that begin like ONNX Runtime's own format would be read as that.
     options.add_session_config_entry("session.load_model_format", "ONNX")
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -242,7 +278,7 @@ def provider_loads(provider: str) -> str:
         DeviceNotFoundError: ONNX Runtime is not installed.
     """
     try:
-        session = _open_session(_PROBE, Path("probe.onnx"), provider, 1, ())
+        session = open_session(_PROBE, Path("probe.onnx"), provider, 1).session
         session.run(None, {"x": np.ones(1, np.float32)})
     except ProviderFallbackError as error:
         available = import_onnxruntime().get_available_providers()
@@ -258,33 +294,84 @@ _PROBE = bytes.fromhex(
 )
 """An ONNX model: y = Relu(x), float32 [1], opset 17."""
 
-_ONNX_TYPES: Mapping[str, str] = {
-    "tensor(uint8)": "uint8",
-    "tensor(int8)": "int8",
-    "tensor(float16)": "float16",
-    "tensor(float)": "float32",
-    "tensor(int32)": "int32",
-    "tensor(int64)": "int64",
-}
+
+@dataclass(frozen=True)
+class OpenSession:
+    """A session, and how it adds.
+
+    Attributes:
+        session: ONNX Runtime's.
+        int8_sums: as `OnnxRunner.int8_sums`.
+    """
+
+    session: onnxruntime.InferenceSession
+    int8_sums: str
 
 
-def _open_session(
-    data: bytes, path: Path, provider: str, threads: int, allow_fallback: Sequence[str]
-) -> onnxruntime.InferenceSession:
+def open_session(
+    data: bytes,
+    path: Path,
+    provider: str,
+    threads: int,
+    allow_fallback: Sequence[str] = (),
+    *,
+    literal: bool = False,
+) -> OpenSession:
+    """Opens one graph as `OnnxRunner` does: with exact INT8 sums wherever ONNX Runtime has them.
+
+    Arguments:
+        data: an ONNX file that `scan_onnx` accepted.
+        path: where it came from, for messages.
+        provider, threads, allow_fallback, literal: as for `OnnxRunner`.
+
+    Raises:
+        As `OnnxRunner`.
+    """
     ort = import_onnxruntime()
     available = ort.get_available_providers()
     if provider not in available and CPU not in allow_fallback:
         build = f"This build of ONNX Runtime has {', '.join(available)} only."
         raise ProviderFallbackError(provider, [], f"{build} {_FIX_PROVIDER}")
-    asked = [name for name in dict.fromkeys((provider, CPU)) if name in available]
+    if provider == CPU:
+        return _open_on_cpu(data, path, threads, literal)
+    if provider in available:
+        try:
+            options = session_options(threads)
+            session = ort.InferenceSession(data, options, providers=[provider, CPU], enable_fallback=0)
+        except Exception as error:  # ONNX Runtime raises bare RuntimeError and classes of its own.
+            if CPU not in allow_fallback:
+                raise ProviderFallbackError(provider, [], f"{error} {_FIX_PROVIDER}") from error
+        else:
+            loaded: list[str] = session.get_providers()
+            if loaded[0] == provider:
+                return OpenSession(session, "")
+            if loaded[0] not in allow_fallback:
+                raise ProviderFallbackError(provider, loaded, _FIX_PROVIDER)
+    _log.warning("%s: asked for %s, %s runs it, as allowed", path.name, provider, CPU)
+    return _open_on_cpu(data, path, threads, literal)
+
+
+def _open_on_cpu(data: bytes, path: Path, threads: int, literal: bool) -> OpenSession:
+    ort = import_onnxruntime()
     options = session_options(threads)
+    sums = ""
+    if scan_onnx(data, path).operators & QUANTISED:
+        sums = EXACT if literal else cpu_sums()
+    if literal:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if sums == BY_OPTION:
+        exact = session_options(threads)
+        exact.add_session_config_entry(*EXACT_OPTION)
+        exact.log_severity_level = 4  # a failure here is no error yet
+        try:
+            session = ort.InferenceSession(own_constants(data), exact, providers=[CPU], enable_fallback=0)
+            return OpenSession(session, BY_OPTION)
+        except Exception as error:  # ONNX Runtime raises bare RuntimeError and classes of its own.
+            _log.debug("%s does not open with %s: %s", path.name, EXACT_OPTION[0], error)
+            sums = SATURATING
     try:
-        session = ort.InferenceSession(data, options, providers=asked, enable_fallback=0)
+        session = ort.InferenceSession(data, options, providers=[CPU], enable_fallback=0)
     except Exception as error:  # ONNX Runtime raises bare RuntimeError and classes of its own.
-        if provider != CPU and CPU in allow_fallback:
-            return _open_session(data, path, CPU, threads, ())
-        if provider != CPU:
-            raise ProviderFallbackError(provider, [], f"{error} {_FIX_PROVIDER}") from error
         raise EngineMismatchError(
             path,
             "graph",
@@ -292,62 +379,35 @@ def _open_session(
             str(error),
             "Export it for an opset that this version knows, or install a newer ONNX Runtime.",
         ) from error
-    loaded: list[str] = session.get_providers()
-    if loaded[0] != provider:
-        if loaded[0] not in allow_fallback:
-            raise ProviderFallbackError(provider, loaded, _FIX_PROVIDER)
-        _log.warning("%s: asked for %s, %s runs it, as allowed", path.name, provider, loaded[0])
-    return session
+    if sums == SATURATING:
+        _log.warning(
+            "%s: INT8 sums saturate on this CPU; edge_sdk.load(precision='fp32') is exact", path.name
+        )
+    return OpenSession(session, sums)
+
+
+@cache
+def cpu_sums() -> str:
+    """Says how ONNX Runtime adds INT8 products on this CPU, found once a process by running a small graph.
+
+    Returns: `EXACT`, `BY_OPTION` or `SATURATING` of `int8_sums`.
+
+    Raises:
+        DeviceNotFoundError: ONNX Runtime is not installed.
+    """
+    ort = import_onnxruntime()
+
+    def run(model: bytes, with_option: bool) -> float:
+        options = session_options(1)
+        if with_option:
+            options.add_session_config_entry(*EXACT_OPTION)
+        session = ort.InferenceSession(model, options, providers=[CPU])
+        return float(session.run(None, {"x": np.ones((1, 8, 4, 4), np.float32)})[0].flat[0])
+
+    return probe_sums(run)
 
 
 _FIX_PROVIDER = (
     "Run `edge-sdk doctor` to see what is missing, or allow it by name: "
     "allow_fallback=('CPUExecutionProvider',)."
 )
-
-
-def _check_edges(session: onnxruntime.InferenceSession, graph: GraphSpec, path: Path) -> None:
-    for kind, edges, specs in (
-        ("inputs", session.get_inputs(), graph.inputs),
-        ("outputs", session.get_outputs(), graph.outputs),
-    ):
-        found = sorted(f"{edge.name} {_ONNX_TYPES.get(edge.type, edge.type)}{_shape(edge)}" for edge in edges)
-        expected = sorted(f"{spec.name} {spec.dtype}{_shape(spec)}" for spec in specs)
-        if found != expected:
-            raise EngineMismatchError(
-                path,
-                f"{kind} of graph {graph.name!r}",
-                "; ".join(expected),
-                "; ".join(found),
-                f"Correct graphs.{graph.name}.{kind} in the manifest, or export the graph with fixed shapes.",
-            )
-
-
-def _edge(edge: Any, path: Path) -> TensorSpec:
-    if edge.type not in _ONNX_TYPES:
-        raise EngineMismatchError(
-            path, f"type of {edge.name!r}", f"one of {', '.join(_ONNX_TYPES)}", edge.type
-        )
-    if not all(isinstance(side, int) and side > 0 for side in edge.shape):
-        raise EngineMismatchError(
-            path,
-            f"shape of {edge.name!r}",
-            "fixed and positive",
-            _shape(edge),
-            "Export the model with a fixed batch of 1 and a fixed image size (no dynamic axes).",
-        )
-    return TensorSpec(edge.name, _ONNX_TYPES[edge.type], tuple(edge.shape), "", "")
-
-
-def _shape(edge: Any) -> str:
-    return f"[{', '.join(map(str, edge.shape))}]"
-
-
-def _severity() -> int:
-    """ONNX Runtime's scale: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal."""
-    level = _log.getEffectiveLevel()
-    if level <= logging.DEBUG:
-        return 0
-    if level <= logging.INFO:
-        return 2
-    return 3 if level <= logging.ERROR else 4

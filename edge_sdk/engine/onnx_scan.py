@@ -16,13 +16,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from edge_sdk.engine.onnx_wire import BYTES, MalformedError, read_part
 from edge_sdk.errors import EngineIntegrityError
 
 __all__ = ["OnnxFacts", "scan_onnx"]
 
 _MAX_DEPTH = 64
 _MAX_FIELDS = 2_000_000
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 _CHILDREN: Mapping[str, Mapping[int, str]] = {
     "model": {7: "graph", 8: "opset", 20: "training", 25: "function"},
@@ -79,14 +79,10 @@ def scan_onnx(data: bytes, path: Path) -> OnnxFacts:
     """
     try:
         return _scan(memoryview(data), path)
-    except (_MalformedError, UnicodeDecodeError) as error:
+    except (MalformedError, UnicodeDecodeError) as error:
         raise EngineIntegrityError(
             path, "content", "a whole ONNX model", f"{len(data)} bytes that are not one ({error})", _FIX_WHOLE
         ) from error
-
-
-class _MalformedError(Exception):
-    """The bytes are not a protobuf message."""
 
 
 _FIX_WHOLE = "Export the model again; a truncated download is the usual cause."
@@ -101,15 +97,15 @@ def _scan(data: memoryview, path: Path) -> OnnxFacts:
     while pending:
         kind, at, end, depth = pending.pop()
         if depth > _MAX_DEPTH:
-            raise _MalformedError(f"nested deeper than {_MAX_DEPTH}")
+            raise MalformedError(f"nested deeper than {_MAX_DEPTH}")
         graphs += kind == "graph"
         children = _CHILDREN.get(kind, {})
         domain, version = "", 0
         while at < end:
             fields += 1
             if fields > _MAX_FIELDS:
-                raise _MalformedError(f"more than {_MAX_FIELDS} parts")
-            number, wire, start, stop, value = _field(data, at, end)
+                raise MalformedError(f"more than {_MAX_FIELDS} parts")
+            number, wire, start, stop, value = read_part(data, at, end)
             at = stop
             if kind == "tensor":
                 external = number == _TENSOR_EXTERNAL_DATA or (number == _TENSOR_DATA_LOCATION and value != 0)
@@ -124,13 +120,13 @@ def _scan(data: memoryview, path: Path) -> OnnxFacts:
             elif kind == "node" and number == _NODE_OP_TYPE:
                 operators.add(bytes(data[start:stop]))
             if number in children:
-                if wire != _BYTES:
-                    raise _MalformedError(f"{children[number]} of wire type {wire}")
+                if wire != BYTES:
+                    raise MalformedError(f"{children[number]} of wire type {wire}")
                 pending.append((children[number], start, stop, depth + 1))
         if kind == "opset":
             opsets["" if domain == "ai.onnx" else domain] = version
     if graphs == 0 or "" not in opsets:
-        raise _MalformedError("no graph" if graphs == 0 else "no opset of the default domain")
+        raise MalformedError("no graph" if graphs == 0 else "no opset of the default domain")
     names = frozenset(name.decode("utf-8") for name in operators)
     if _LOADING_OPERATOR in names:
         raise EngineIntegrityError(
@@ -141,35 +137,3 @@ def _scan(data: memoryview, path: Path) -> OnnxFacts:
             "Use the ONNX model that it was compiled from.",
         )
     return OnnxFacts(opsets, names)
-
-
-def _field(data: memoryview, at: int, end: int) -> tuple[int, int, int, int, int]:
-    """Reads one field: its number, wire type, start and stop of its content, and value if it is a varint."""
-    tag, start = _varint(data, at, end)
-    number, wire = tag >> 3, tag & 7
-    value = 0
-    if wire == _VARINT:
-        value, stop = _varint(data, start, end)
-    elif wire == _BYTES:
-        length, start = _varint(data, start, end)
-        stop = start + length
-    elif wire in (_FIXED32, _FIXED64):
-        stop = start + (4 if wire == _FIXED32 else 8)
-    else:
-        raise _MalformedError(f"wire type {wire} at byte {at}")
-    if number == 0 or stop > end:
-        raise _MalformedError(f"a part at byte {at} that ends at {stop}, beyond {end}")
-    return number, wire, start, stop, value
-
-
-def _varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= end:
-            break
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise _MalformedError(f"a number without end at byte {at}")

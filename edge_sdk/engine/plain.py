@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from edge_sdk.engine.bundle import Bundle
 from edge_sdk.engine.manifest import FEATURES
-from edge_sdk.engine.onnx_runner import import_onnxruntime, session_options
+from edge_sdk.engine.onnx_runner import CPU, open_session
 
 __all__ = ["PlainSessions"]
 
@@ -17,7 +17,7 @@ __all__ = ["PlainSessions"]
 class PlainSessions:
     """One session a graph on the CPU, fed with ready-made arrays; features go from graph to graph.
 
-    Its session options are the runner's: the comparison is of the path of a frame, not of settings.
+    Its sessions are opened as the runner's are: the comparison is of the path of a frame, not of settings.
 
     Arguments:
         bundle: as `load_bundle` returns it.
@@ -25,16 +25,14 @@ class PlainSessions:
     """
 
     def __init__(self, bundle: Bundle, threads: int) -> None:
-        onnxruntime = import_onnxruntime()
-        options = session_options(threads)
         random = np.random.default_rng(0)
         self._feeds: dict[str, NDArray[Any]] = {}
         self._graphs = bundle.manifest.graphs
         self._sessions = {
-            name: onnxruntime.InferenceSession(
-                bundle.read_graph(name), options, providers=["CPUExecutionProvider"]
-            )
-            for name in self._graphs
+            name: open_session(
+                bundle.read_graph(name), bundle.folder / graph.file_for(None).file, CPU, threads
+            ).session
+            for name, graph in self._graphs.items()
         }
         for graph in self._graphs.values():
             for spec in graph.inputs:

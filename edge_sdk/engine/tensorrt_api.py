@@ -81,7 +81,7 @@ def import_tensorrt() -> TensorRt:
             [("import tensorrt", str(error))],
             f"On a Jetson it comes with JetPack for the system's Python only; this is {python} in "
             f"{sys.prefix}. Make the environment with the system's Python and --system-site-packages. "
-            "On x86: pip install tensorrt.",
+            "On x86 take the one of your CUDA: pip install 'tensorrt-cu12>=10.3' or 'tensorrt-cu13>=10.13'.",
         ) from error
     return TensorRt(tensorrt)
 

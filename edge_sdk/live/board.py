@@ -13,7 +13,9 @@ import numpy as np
 
 from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.frames import FramePair
-from edge_sdk.live.alarms import AlarmRule, Alarms
+from edge_sdk.live.alarms import AlarmRule, Alarms, why_not_looked
+from edge_sdk.live.events import Events
+from edge_sdk.live.history import History
 from edge_sdk.live.views import CameraView, PowerView
 from edge_sdk.measurements import STAGES, FrameResult
 from edge_sdk.stats import percentile
@@ -27,7 +29,16 @@ _CHANGES = 40
 _RATE_NS = 2_000_000_000
 _ANSWERED_NS = 15_000_000_000
 _SILENT_NS = 1_000_000_000
-"""Without a pair for so long, and for three times as long as pairs usually take, cameras count as silent."""
+"""Without a pair for so long, and for three times as long as pairs usually take, cameras count as silent.
+
+Heat that nobody looked for during that time is unknown.
+"""
+
+_FIRST_PAIR_S = 10.0
+"""Without any pair for so long, cameras that give nothing are an event; before, a run is only beginning."""
+
+_POINT_NS = 1_000_000_000
+_SHOWN_EVENTS = 30
 
 Latest = tuple[int, FramePair, FrameResult]
 """Number of the pair, the pair, its answer."""
@@ -61,7 +72,9 @@ class Board:
         self.power: Callable[[], PowerView] = PowerView
         self.cameras: Callable[[], Sequence[CameraView]] = self.seen_cameras
         self._clock, self._unix_s = clock or MonotonicClock(), unix_s
-        self._alarms = Alarms(rule or AlarmRule())
+        self._events = Events()
+        self._alarms = Alarms(rule or AlarmRule(), self._events)
+        self._history = History()
         self._changed = threading.Condition()
         self._latest: Latest | None = None
         self._arrived: deque[int] = deque(maxlen=_WINDOW)
@@ -73,6 +86,10 @@ class Board:
         self._recent_routes: deque[str] = deque(maxlen=_WINDOW)
         self._changes: deque[dict[str, Any]] = deque(maxlen=_CHANGES)
         self._health = {"rgb": "missing", "thermal": "missing"}
+        self._begun_s = unix_s()
+        self._looked: tuple[int, float] | None = None
+        self._not_looked = "no pair has come yet"
+        self._ticked_ns = self._clock.now_ns()
         self._usable_ns: dict[str, deque[int]] = {
             "rgb": deque(maxlen=_WINDOW),
             "thermal": deque(maxlen=_WINDOW),
@@ -80,6 +97,11 @@ class Board:
         self._unanswered = 0
         self._last_unanswered = ""
         self._count = 0
+
+    @property
+    def rule(self) -> AlarmRule:
+        """What raises an alarm."""
+        return self._alarms.rule
 
     def arrived(self, pair: FramePair) -> None:
         """See `Observer.arrived`."""
@@ -111,7 +133,11 @@ class Board:
                     }
                 )
             self._see(pair, result.signals.rgb_health, result.signals.thermal_health, now_ns)
+            self._not_looked = why_not_looked(result)
+            if not self._not_looked:
+                self._looked = now_ns, unix_s
             self._alarms.add(result, now_ns, unix_s)
+            self._history.add(result.latency_ns, pair.thermal if self._health["thermal"] == "ok" else None)
             self._changed.notify_all()
 
     def unanswered(self, pair: FramePair | None, key: str, why: str) -> None:
@@ -119,6 +145,7 @@ class Board:
         with self._changed:
             self._unanswered += 1
             self._last_unanswered = why
+            self._not_looked = f"the last pair got no answer: {why}"
             if pair is not None:
                 self._see(
                     pair,
@@ -163,12 +190,40 @@ class Board:
                 views.append(CameraView(name, state, _DETAILS.get(state, ""), _rate(usable, now_ns), age_ms))
         return views
 
+    def tick(self) -> None:
+        """Notes what frames alone do not say: a camera or source that fell silent, and a second of charts.
+
+        To be called twice a second or more, by whoever serves the board; `as_json` does so too.
+        """
+        cameras, now_s = self.cameras(), self._unix_s()
+        with self._changed:
+            now_ns = self._clock.now_ns()
+            known = self._count or self._unanswered or now_s - self._begun_s > _FIRST_PAIR_S
+            for camera in cameras if known else ():
+                why = "" if camera.is_ok else ": ".join(filter(None, (camera.state, camera.detail)))
+                self._events.follow("camera", camera.name, why, now_s)
+            heat = self._heat(now_ns)
+            unseen = heat["why"] if known and heat["state"] == "unknown" else ""
+            self._events.follow("unseen", "heat", unseen, now_s, heat["since"])
+            due = now_ns - self._ticked_ns >= _POINT_NS
+            if due:
+                self._ticked_ns = now_ns
+        if due:
+            watts = self.power().watts
+            with self._changed:
+                self._history.close_second(now_s, watts)
+
+    def history(self) -> dict[str, Any]:
+        """Returns what charts show, in JSON types: see `History`."""
+        with self._changed:
+            return self._history.as_json()
+
     def as_json(self) -> dict[str, Any]:
         """Returns everything the page shows beside the picture, in JSON types."""
+        self.tick()
         cameras, power = self.cameras(), self.power()
         with self._changed:
             now_ns = self._clock.now_ns()
-            self._alarms.expire(now_ns)
             result = self._latest[2] if self._latest else None
             return {
                 "facts": self.facts,
@@ -188,8 +243,20 @@ class Board:
                 "latency": _quantiles(self._stages),
                 "cameras": [asdict(camera) for camera in cameras],
                 "power": asdict(power),
-                "alarms": self._alarms.as_json(),
+                "heat": self._heat(now_ns),
+                "alarms": self._alarms.as_json(now_ns),
+                "events": self._events.as_json()[:_SHOWN_EVENTS],
+                "point": self._history.last,
             }
+
+    def _heat(self, now_ns: int) -> dict[str, Any]:
+        """Says whether anybody looks for heat, and since when nobody does."""
+        looked_ns, since_s = self._looked or (None, self._begun_s)
+        why = "no pairs are coming" if self._arrived and self._is_silent(now_ns) else self._not_looked
+        lately = looked_ns is not None and now_ns - looked_ns <= max(_SILENT_NS, 3 * self._usual_ns())
+        if not why or (lately and not self._is_silent(now_ns)):
+            return {"state": "looked", "since": since_s, "why": ""}
+        return {"state": "unknown", "since": since_s, "why": why}
 
     def _see(self, pair: FramePair, rgb: str, thermal: str, now_ns: int) -> None:
         for camera, health, frame in (("rgb", rgb, pair.rgb), ("thermal", thermal, pair.thermal)):
@@ -200,9 +267,12 @@ class Board:
     def _is_silent(self, now_ns: int) -> bool:
         if not self._arrived:
             return True
+        return now_ns - self._arrived[-1] > max(_SILENT_NS, 3 * self._usual_ns())
+
+    def _usual_ns(self) -> float:
+        """How far apart pairs usually come."""
         times = list(self._arrived)[-20:]
-        usual_ns = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else 0
-        return now_ns - times[-1] > max(_SILENT_NS, 3 * usual_ns)
+        return (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else 0.0
 
 
 _DETAILS = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edge_sdk.errors import ConfigError, DeviceError, SaveError
-from edge_sdk.frames import FramePair, Registration
+from edge_sdk.frames import FramePair, Registration, RegistrationBy
 from edge_sdk.measurements import FrameResult, Route
 from edge_sdk.recording import RunRecording
 from edge_sdk.registering import RegistrationFit
@@ -46,6 +46,7 @@ class Control:
         self._lock = threading.Lock()
         self._recording: RunRecording | None = None
         self._last_recording = ""
+        self._recording_problem = ""
         self._force = force
         self._fit: RegistrationFit | None = None
         self._saved = ""
@@ -191,6 +192,11 @@ class Control:
         """How the last recording ended, for people; "" where there was none."""
         return self._last_recording
 
+    @property
+    def recording_problem(self) -> str:
+        """What the last recording failed with; "" where it is whole, or ended at its limit."""
+        return self._recording_problem
+
     def close(self) -> None:
         """Ends a recording that goes on."""
         with self._lock:
@@ -201,6 +207,9 @@ class Control:
         if recording is not None:
             recording.close()
             self._last_recording = str(recording.state)
+            ended = recording.state.ended
+            whole = ended in ("", "closed") or ended.startswith("full")
+            self._recording_problem = "" if whole else ended
 
 
 class SteeredSource:
@@ -217,7 +226,9 @@ class SteeredSource:
             raise StopIteration
         pair: FramePair = next(self._source)
         registration = self._control.registration
-        return pair if registration is None else replace(pair, registration=registration)
+        if registration is None:
+            return pair
+        return replace(pair, registration=registration, registration_by=RegistrationBy.PAIR)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)

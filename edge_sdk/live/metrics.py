@@ -58,6 +58,11 @@ class _Figures:
         yield GaugeMetricFamily(
             "edge_sdk_alarms_active", "Hot spots that are alarms now.", value=len(state["alarms"]["active"])
         )
+        yield GaugeMetricFamily(
+            "edge_sdk_heat_looked_for",
+            "0 while nobody looks for heat: then no alarm means nothing.",
+            value=float(state["heat"]["state"] == "looked"),
+        )
         yield CounterMetricFamily("edge_sdk_alarms", "Alarms raised.", value=state["alarms"]["raised"])
         power = state["power"]  # without a sensor there is no sample, never a 0
         if power["watts"] is not None:

@@ -11,8 +11,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_sdk.detections import BoxTemperatures
-from edge_sdk.frames import FramePair, Registration, ThermalFrame, ThermalUnit
+from edge_sdk.frames import FramePair, Registration, ThermalFrame
+from edge_sdk.live.alarms import AlarmRule, why_not_looked
+from edge_sdk.live.degrees import heat_of_box, hottest_at, unit_of, value_of
 from edge_sdk.measurements import FrameResult
 from edge_sdk.report.thermal_view import display_span, lay_on_rgb, level_of
 
@@ -22,8 +23,6 @@ _WIDEST_PX, _THERMAL_WIDEST_PX = 640, 400
 _RGB_QUALITY, _THERMAL_QUALITY = 80, 90
 _UNSEEN_BELOW = 16
 """Levels under this mean "the thermal camera does not see there"; JPEG blurs it by a few levels."""
-
-_ZERO_C_IN_CENTIKELVIN, _ZERO_C_K = 27315, 273.15
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,17 +41,17 @@ class LiveFrame:
 
     @classmethod
     def make(
-        cls, number: int, pair: FramePair, result: FrameResult, registration: Registration | None
+        cls, number: int, pair: FramePair, result: FrameResult, rule: AlarmRule | None = None
     ) -> LiveFrame:
         """Draws nothing into the picture: boxes and colours are the page's.
 
         Arguments:
             number: of the pair.
             pair: the frames.
-            result: their answer.
-            registration: used where the pair has none of its own.
+            result: their answer; the thermal frame lies where its registration says.
+            rule: marks boxes that are a cause for alarm; boxes come with these first, then the hottest.
         """
-        registration = pair.registration or registration
+        registration = result.registration
         frame_wh = _frame_wh(pair, registration)
         rgb = b"" if pair.rgb is None else _jpeg_of(pair.rgb.image, frame_wh)
         thermal, heat, to_thermal = b"", None, None
@@ -67,18 +66,8 @@ class LiveFrame:
             "thermal_consulted": result.thermal_consulted,
             "latency_ms": round(result.latency_ms, 2),
             "size_wh": frame_wh,
-            "boxes": [
-                {
-                    "class": found.class_name,
-                    "id": int(result.detections.class_ids[index]),
-                    "score": round(found.score, 3),
-                    "xyxy": [
-                        round(float(edge) / frame_wh[at % 2], 4) for at, edge in enumerate(found.box_xyxy)
-                    ],
-                    "heat": _heat_words(found.temperatures),
-                }
-                for index, found in enumerate(result.detections)
-            ],
+            "boxes": _boxes(result, frame_wh, rule or AlarmRule()),
+            "not_looked": why_not_looked(result),
             "heat": heat,
             "stretched": pair.thermal is not None and registration is None,
             "rgb_bytes": len(rgb),
@@ -97,7 +86,7 @@ class LiveFrame:
     @property
     def unit(self) -> str:
         """Unit of the values: "°C" or "counts"; "" without a thermal frame."""
-        return "" if self._thermal is None else _unit(self._thermal)
+        return "" if self._thermal is None else unit_of(self._thermal)
 
     def _spot(self, x: float, y: float) -> float | None:
         if self._thermal is None or self._to_thermal is None:
@@ -107,8 +96,8 @@ class LiveFrame:
         if not w or not (0 <= u / w < width and 0 <= v / w < height):
             return None
         column, row = int(u / w), int(v / w)
-        patch = self._thermal.image[max(0, row - 1) : row + 2, max(0, column - 1) : column + 2]
-        return _value(float(patch.mean()), self._thermal)
+        patch = self._thermal.filled[max(0, row - 1) : row + 2, max(0, column - 1) : column + 2]
+        return value_of(float(patch.mean()), self._thermal)
 
 
 def still_pictures(pair: FramePair) -> dict[str, Any]:
@@ -121,11 +110,30 @@ def still_pictures(pair: FramePair) -> dict[str, Any]:
         rgb = {"jpeg": _jpeg_of(pair.rgb.image, pair.rgb.size_wh, 960), "size_wh": pair.rgb.size_wh}
     thermal = None
     if pair.thermal is not None:
-        level = level_of(pair.thermal.image.astype(np.float32), display_span(pair.thermal))
+        level = level_of(pair.thermal.filled.astype(np.float32), display_span(pair.thermal))
         scale = max(1, round(640 / level.shape[1]))
         level = cv2.resize(level, None, fx=scale, fy=scale, interpolation=cv2.INTER_CUBIC)  # type: ignore[assignment]
         thermal = {"jpeg": _encoded(level, _THERMAL_QUALITY), "size_wh": pair.thermal.size_wh}
     return {"rgb": rgb, "thermal": thermal}
+
+
+def _boxes(result: FrameResult, frame_wh: tuple[int, int], rule: AlarmRule) -> list[dict[str, Any]]:
+    """Lays out all boxes, hot spots and the hottest first, then the surest."""
+    boxes = []
+    for index, found in enumerate(result.detections):
+        heat, why = heat_of_box(found.temperatures), rule.why(found)
+        box = {
+            "class": found.class_name,
+            "id": int(result.detections.class_ids[index]),
+            "score": round(found.score, 3),
+            "xyxy": [round(float(edge) / frame_wh[at % 2], 4) for at, edge in enumerate(found.box_xyxy)],
+            "heat": heat if heat["unit"] else None,
+            "alarm": why,
+            "hot": bool(why) or found.class_name in rule.classes,
+        }
+        top = heat["max"] if heat["max"] is not None else -np.inf
+        boxes.append(((not why, not box["hot"], -top, -found.score, index), box))
+    return [box for _, box in sorted(boxes, key=lambda entry: entry[0])]
 
 
 def _heat_of(
@@ -140,17 +148,17 @@ def _heat_of(
     if matrix is None:
         matrix = np.diag([frame_wh[0] / width, frame_wh[1] / height, 1.0])
     to_share = np.diag([1 / frame_wh[0], 1 / frame_wh[1], 1.0]) @ matrix
-    row, column = np.unravel_index(int(np.argmax(frame.image)), frame.image.shape)
-    x, y, w = to_share @ np.array([float(column) + 0.5, float(row) + 0.5, 1.0])
+    row, column, top = hottest_at(frame)
+    x, y, w = to_share @ np.array([column + 0.5, row + 0.5, 1.0])
     heat = {
-        "unit": _unit(frame),
-        "low": _value(span.low, frame),
-        "high": _value(span.high, frame),
-        "median": _value(float(np.median(frame.image[::4, ::4])), frame),
+        "unit": unit_of(frame),
+        "low": value_of(span.low, frame),
+        "high": value_of(span.high, frame),
+        "median": value_of(float(np.median(frame.filled[::4, ::4])), frame),
         "hottest": {
             "x": round(float(x / w), 4),
             "y": round(float(y / w), 4),
-            "value": _value(float(frame.image.max()), frame),
+            "value": value_of(top, frame),
         },
     }
     return _encoded(level, _THERMAL_QUALITY), heat, np.asarray(np.linalg.inv(to_share), np.float64)
@@ -178,25 +186,3 @@ def _jpeg_of(image: NDArray[np.uint8], size_wh: tuple[int, int], widest_px: int 
 
 def _encoded(image: NDArray[np.uint8], quality: int) -> bytes:
     return cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, quality])[1].tobytes()
-
-
-def _heat_words(heat: BoxTemperatures | None) -> dict[str, Any] | None:
-    if heat is None:
-        return None
-    zero = _ZERO_C_K if heat.unit == "K" else 0.0
-    return {
-        "unit": "°C" if heat.unit == "K" else "counts",
-        "max": round(heat.max - zero, 1),
-        "mean": round(heat.mean - zero, 1),
-        "rise": None if heat.delta is None else round(heat.delta, 1),
-    }
-
-
-def _unit(frame: ThermalFrame) -> str:
-    return "°C" if frame.unit is ThermalUnit.CENTIKELVIN else "counts"
-
-
-def _value(counts: float, frame: ThermalFrame) -> float:
-    if frame.unit is ThermalUnit.CENTIKELVIN:
-        return round((counts - _ZERO_C_IN_CENTIKELVIN) / 100, 1)
-    return round(counts, 0)

@@ -7,11 +7,12 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
-from edge_sdk.closing import ClosedByWith
+from edge_sdk.closing import ClosedByWith, close_within
 from edge_sdk.errors import ConfigError
 from edge_sdk.frames import FramePair
 from edge_sdk.live.alarms import AlarmRule
@@ -20,6 +21,8 @@ from edge_sdk.live.connect import camera_views, power_view
 from edge_sdk.live.control import Control, SteeredSource
 from edge_sdk.live.guard import Address
 from edge_sdk.live.lamps import SlaLamps
+from edge_sdk.live.limits import Limits
+from edge_sdk.live.proxy import Proxy
 from edge_sdk.measurements import Route
 from edge_sdk.meter.run_power import RunPower
 from edge_sdk.pipeline import Detector
@@ -27,6 +30,7 @@ from edge_sdk.publish.mqtt import Broker, MqttPublisher
 from edge_sdk.recording import RecordingPlan, RunRecording, SeenThroughJpeg
 from edge_sdk.report.record import NO_POWER
 from edge_sdk.report.verdict import Verdicts
+from edge_sdk.requirements import install_hint
 from edge_sdk.runs import Observer, live_conditions, open_recording
 from edge_sdk.sla import Sla
 from edge_sdk.sources import Source
@@ -36,6 +40,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LiveOptions", "LiveSession"]
 
+_CLOSE_S = {"the recording": 10.0, "MQTT": 6.0, "the SLA lamps": 3.0, "the page": 10.0}
+"""How long each is waited for at the end of a run: all but a hanging disk or network need a part of it."""
+
 
 @dataclass(frozen=True)
 class LiveOptions:
@@ -43,7 +50,10 @@ class LiveOptions:
 
     Attributes:
         serve: where the page is served, or None.
-        token, names: see `Guard`.
+        token, names: see `Guard`. The token is not part of the object's text.
+        token_file: where the token is kept, for people, or None.
+        proxy: that stands before the page, or None.
+        limits: what those who connect to the page are granted.
         record: where the run is recorded to from its start, or None.
         record_on_demand: where a viewer may record to, or None.
         registration_file: where a viewer may save a registration, or None.
@@ -55,7 +65,10 @@ class LiveOptions:
     """
 
     serve: Address | None = None
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
+    token_file: Path | None = None
+    proxy: Proxy | None = None
+    limits: Limits = field(default_factory=Limits)
     names: tuple[str, ...] = ()
     record: RecordingPlan | None = None
     record_on_demand: RecordingPlan | None = None
@@ -70,6 +83,8 @@ class LiveOptions:
     def __post_init__(self) -> None:
         if self.token is not None and self.serve is None:
             raise ConfigError("--token: there is no page to guard; add --serve")
+        if self.proxy is not None and self.serve is None:
+            raise ConfigError("--behind-proxy: there is no page; add --serve")
         if (self.broker is None) != (self.spool is None):
             raise ConfigError("MQTT needs both: a broker, and a file in which messages wait")
 
@@ -138,13 +153,14 @@ class LiveSession(ClosedByWith):
         self.server: LiveServer | None = None
         self.mqtt: MqttPublisher | None = None
         self._lamps: SlaLamps | None = None
+        self._left_behind: list[str] = []
         with ExitStack() as stack:
-            stack.callback(self.control.close)
+            self._closed_by(stack, "the recording", self.control.close)
             if options.record is not None:
                 self.control.begin(start(options.record, begins_run=True)())
             if options.broker is not None and options.spool is not None:
                 self.mqtt = MqttPublisher(options.broker, options.spool, every=options.every_result)
-                stack.callback(self.mqtt.close)
+                self._closed_by(stack, "MQTT", self.mqtt.close)
                 self.observers.append(self.mqtt)
             if options.sla is not None:
                 self._lamps = SlaLamps(
@@ -154,9 +170,10 @@ class LiveSession(ClosedByWith):
                     asked_engine=asked_engine,
                     asked_device=asked_device,
                     pace_hz=pace_hz,
+                    power=power,
                     on_verdict=self._judged,
                 )
-                stack.callback(self._lamps.close)
+                self._closed_by(stack, "the SLA lamps", self._lamps.close)
                 self.observers.append(self._lamps)
             if options.serve is not None:
                 self.observers.append(self.board)
@@ -166,10 +183,11 @@ class LiveSession(ClosedByWith):
                     options.serve,
                     token=options.token,
                     names=options.names,
-                    registration=detector.bundle.manifest.registration,
                     sla=self._lamps.as_json if self._lamps else None,
+                    proxy=options.proxy,
+                    limits=options.limits,
                 )
-                stack.callback(self.server.close)
+                self._closed_by(stack, "the page", self.server.close)
             self._stack = stack.pop_all()
 
     def force(self, pair: FramePair) -> Route | None:
@@ -200,9 +218,16 @@ class LiveSession(ClosedByWith):
         """Says, for people, where everything goes: what to print at the start."""
         found = []
         if self.server is not None:
-            found.append(f"Live page: {self.server.url}")
-            if self.server.guard.token_was_made:
-                found.append("The token was made for this run; the connection is not encrypted.")
+            guard, proxy = self.server.guard, self._options.proxy
+            found.append(f"Live page: {self.server.url if guard.token_was_made else self.server.open_url}")
+            if proxy is not None:
+                found.append(f"It listens at {self.server.address.url()} for the proxy.")
+            if self._options.token_file is not None:
+                found.append(f"Its token is the line in {self._options.token_file}")
+            if guard.token_was_made:
+                found.append("The token was made for this run.")
+            if guard.token is not None and not (proxy is not None and proxy.is_encrypted):
+                found.append("The connection is not encrypted.")
         if self._options.record is not None:
             found.append(f"Recording: {self._options.record.path}")
         if self._options.broker is not None:
@@ -211,7 +236,11 @@ class LiveSession(ClosedByWith):
 
     def last_lines(self) -> list[str]:
         """Says how everything ended: what to print after `close`."""
-        found = []
+        found = list(self._left_behind)
+        if self.server is not None and self.server.cut_off:
+            found.append(f"Live page: {self.server.cut_off} connections did not end and were cut off")
+        if self.server is not None and self.server.left_behind:
+            found.append(f"Live page: left behind: {self.server.left_behind}")
         if self.control.last_recording:
             found.append(f"Recording: {self.control.last_recording}")
         if self.mqtt is not None:
@@ -222,8 +251,19 @@ class LiveSession(ClosedByWith):
         return found
 
     def close(self) -> None:
-        """Ends everything, the recording whole. A second call does nothing."""
+        """Ends everything, the recording whole, within seconds: what hangs is left behind and said.
+
+        A second call does nothing.
+        """
         self._stack.close()
+
+    def _closed_by(self, stack: ExitStack, name: str, close: Callable[[], None]) -> None:
+        stack.callback(partial(self._close, name, close))
+
+    def _close(self, name: str, close: Callable[[], None]) -> None:
+        limit_s = _CLOSE_S[name]
+        if not close_within(limit_s, close):
+            self._left_behind.append(f"{name} could not be closed within {limit_s:g} s and was left behind")
 
     def _judged(self, verdicts: Verdicts, frames: int) -> None:
         if self.mqtt is not None:
@@ -236,7 +276,7 @@ def _server_type() -> type[LiveServer]:
 
         from edge_sdk.live.server import LiveServer
     except ImportError as error:
-        raise ConfigError(f"--serve needs the package {error.name}: pip install 'edge-sdk[serve]'") from None
+        raise ConfigError(f"--serve needs the package {error.name}: {install_hint('serve')}") from None
     return LiveServer
 
 

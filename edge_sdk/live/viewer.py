@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from aiohttp import web
 
+from edge_sdk.live.limits import Limits
 from edge_sdk.live.pictures import LiveFrame
 
 __all__ = ["MOST_MESSAGE_BYTES", "Viewer"]
@@ -22,13 +23,28 @@ _UNCONFIRMED = 2
 """Pictures that may be on their way to one viewer."""
 
 _STATE_EVERY_S = 0.25
+_MOST_SAID_HZ = 100
+"""A viewer that says more than so much a second is let go: a page says a tenth of it."""
 
 
 class Viewer:
-    """One browser: the newest picture it has not seen, and what it asked for."""
+    """One browser: the newest picture it has not seen, and what it asked for.
+
+    Arguments:
+        socket: the connection, prepared.
+        state: gives the message of the figures.
+        count: called for each picture sent.
+        due: told within how many seconds what is being sent must be taken, and None when it was.
+        limits: see there.
+    """
 
     def __init__(
-        self, socket: web.WebSocketResponse, state: Callable[[], str], count: Callable[[], None]
+        self,
+        socket: web.WebSocketResponse,
+        state: Callable[[], str],
+        count: Callable[[], None],
+        due: Callable[[float | None], None],
+        limits: Limits,
     ) -> None:
         self._socket, self._state, self._count = socket, state, count
         self._newest: LiveFrame | None = None
@@ -36,6 +52,8 @@ class Viewer:
         self._unconfirmed = 0
         self._wake = asyncio.Event()
         self._gone = False
+        self._due, self._limits = due, limits
+        self._said, self._said_since_s = 0, time.monotonic()
 
     def offer(self, frame: LiveFrame) -> bool:
         """Takes a picture to be sent when this viewer can take it; True where one was dropped for it."""
@@ -47,43 +65,59 @@ class Viewer:
     async def serve(self) -> None:
         """Sends until the viewer goes."""
         sender = asyncio.ensure_future(self._send())
+        hearer = asyncio.ensure_future(self._hear())
         try:
-            async for message in self._socket:
-                if not self._take(message.data):
-                    break
+            await asyncio.wait((sender, hearer), return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._gone = True
             self._wake.set()
-            sender.cancel()
-            with contextlib.suppress(asyncio.CancelledError, ConnectionError, RuntimeError):
-                await sender
+            for task in (sender, hearer):
+                task.cancel()
+            await asyncio.gather(sender, hearer, return_exceptions=True)
             await self.close()
 
     async def close(self) -> None:
-        """Says goodbye."""
-        with contextlib.suppress(ConnectionError, RuntimeError):
-            await self._socket.close()
+        """Says goodbye; a viewer that does not hear it in time is not waited for."""
+        with contextlib.suppress(ConnectionError, RuntimeError, asyncio.TimeoutError):
+            await asyncio.wait_for(self._socket.close(), self._limits.goodbye_s)
+
+    async def _hear(self) -> None:
+        async for message in self._socket:
+            if not self._take(message.data):
+                break
 
     async def _send(self) -> None:
         next_state_s = 0.0
         while not self._gone:  # a cancellation alone can be lost in wait_for (Python before 3.12)
             if time.monotonic() >= next_state_s:
-                await self._socket.send_str(self._state())
+                await self._to_viewer(self._socket.send_str(self._state()))
                 next_state_s = time.monotonic() + _STATE_EVERY_S
             frame = self._newest
             if frame is not None and self._unconfirmed < _UNCONFIRMED:
                 self._newest = None
                 self._unconfirmed += 1
-                await self._socket.send_bytes(frame.message)
+                await self._to_viewer(self._socket.send_bytes(frame.message))
                 self._count()
                 if self._spots:
-                    await self._socket.send_str(json.dumps({"spots": frame.spots(self._spots)}))
+                    spots = json.dumps({"spots": frame.spots(self._spots)})
+                    await self._to_viewer(self._socket.send_str(spots))
             self._wake.clear()
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), max(0.01, next_state_s - time.monotonic()))
 
+    async def _to_viewer(self, sending: Coroutine[Any, Any, None]) -> None:
+        self._due(self._limits.send_s)
+        await sending
+        self._due(None)
+
     def _take(self, data: Any) -> bool:
         """Reads what a viewer says: {"shown": n} after a picture, {"spots": [[x, y], ...]}."""
+        now_s = time.monotonic()
+        if now_s - self._said_since_s > 1.0:
+            self._said, self._said_since_s = 0, now_s
+        self._said += 1
+        if self._said > _MOST_SAID_HZ:
+            return False
         try:
             said = json.loads(data)
             if "shown" in said:
@@ -91,6 +125,6 @@ class Viewer:
                 self._wake.set()
             if "spots" in said:
                 self._spots = [(float(x), float(y)) for x, y in said["spots"][:4]]
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             return False
         return True

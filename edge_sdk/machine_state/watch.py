@@ -30,7 +30,10 @@ class StateWatch:
 
     def take(self) -> None:
         """Takes one sample."""
-        sample = self._reader.sample()
+        self.add(self._reader.sample())
+
+    def add(self, sample: Sample) -> None:
+        """Keeps a sample that was taken elsewhere."""
         self.read_ns = max(self.read_ns, sample.read_ns)
         memory = sample.memory
         used_kb = None

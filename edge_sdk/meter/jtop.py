@@ -19,6 +19,7 @@ from edge_sdk.meter.child import LineChild
 from edge_sdk.meter.files import Tree
 from edge_sdk.meter.ina3221 import L4T_TAU_S, ina3221_rail
 from edge_sdk.power import MeterFacts
+from edge_sdk.requirements import install_hint
 
 __all__ = ["HELPER", "JtopMeter"]
 
@@ -60,7 +61,7 @@ class JtopMeter:
             Unavailable: jetson-stats is not installed, or its service gives no rails.
         """
         if not installed("jetson-stats"):
-            raise Unavailable("jetson-stats is not installed: pip install edge-sdk[jtop]")
+            raise Unavailable(f"jetson-stats is not installed: {install_hint('jtop')}")
         self._clock = clock or MonotonicClock()
         self._child = LineChild(command, self._clock)
         try:

@@ -15,6 +15,7 @@ from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.errors import MeterError
 from edge_sdk.meter.base import RailReading, Reading, Unavailable
 from edge_sdk.power import MeterFacts, RailFacts, Skipped
+from edge_sdk.requirements import install_hint
 
 __all__ = ["NvmlMeter", "import_nvml"]
 
@@ -32,7 +33,7 @@ def import_nvml() -> Any:
     try:
         import pynvml
     except ImportError:
-        raise Unavailable("package nvidia-ml-py is not installed: pip install edge-sdk[nvml]") from None
+        raise Unavailable(f"package nvidia-ml-py is not installed: {install_hint('nvml')}") from None
     return pynvml
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.errors import ConfigError
@@ -82,6 +83,35 @@ class RunPower:
     def meter(self) -> EnergyMeter | None:
         """The meter that samples while the run goes on; None where a file is read afterwards."""
         return self._source if isinstance(self._source, EnergyMeter) else None
+
+    @property
+    def measures_idle(self) -> bool:
+        """Whether idle is measured before and after the run."""
+        return self._idle_s > 0
+
+    def part_so_far(self, start_ns: int) -> PowerPart | None:
+        """Makes what the record's part would be of a run that goes on, for one window of it.
+
+        Idle is not in it, since it is measured again when the run is over. Safe from any thread.
+
+        Arguments:
+            start_ns: monotonic clock; older samples are left out.
+
+        Returns: None where a file is read when the run is over.
+        """
+        meter = self.meter
+        if meter is None:
+            return None
+        return PowerPart(facts=meter.facts, trace=meter.trace(start_ns), hz=meter.hz, failed=meter.failed)
+
+    def pauses_of(self, numbers: Sequence[int]) -> NDArray[np.int64]:
+        """Returns the pause after each of some frames of the run, int64 [n] in nanoseconds; 0 where none was.
+
+        Arguments:
+            numbers: of the answered frames, from 0.
+        """
+        noted = len(self._pauses)
+        return np.array([self._pauses[at] if at < noted else 0 for at in numbers], dtype=np.int64)
 
     def before(self) -> None:
         """Begins sampling and measures idle; takes `idle_s` and the time that the sensor needs to settle."""

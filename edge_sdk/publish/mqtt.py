@@ -11,7 +11,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -24,6 +24,7 @@ from edge_sdk.measurements import FrameResult
 from edge_sdk.publish.messages import result_message, sla_message, status_message
 from edge_sdk.publish.spool import Spool
 from edge_sdk.report.verdict import Verdicts
+from edge_sdk.requirements import install_hint
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client, MQTTMessageInfo
@@ -33,6 +34,10 @@ __all__ = ["Broker", "MqttPublisher", "parse_broker"]
 _IN_FLIGHT = 50
 """Messages on their way at one time, not yet acknowledged."""
 
+_ENCODE = (
+    "Expected mqtt://[USER@]HOST[:PORT][/TOPIC]; in a user, password or topic write "
+    "/ : @ % as %2F %3A %40 %25"
+)
 _QUEUED = 1000
 _SLA_AGAIN_NS = 60_000_000_000
 _RECONNECT_S = (1, 30)
@@ -50,7 +55,7 @@ class Broker:
     Attributes:
         host, port: of the broker.
         tls: whether the connection is encrypted, and the broker's certificate checked.
-        user, password: or None.
+        user, password: or None. The password is not part of the object's text.
         base: the topic that all messages lie below.
     """
 
@@ -58,7 +63,7 @@ class Broker:
     port: int
     tls: bool
     user: str | None
-    password: str | None
+    password: str | None = field(repr=False)
     base: str
 
     def __str__(self) -> str:
@@ -78,8 +83,8 @@ def parse_broker(url: str, name: str = "run") -> Broker:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise ConfigError(f"--mqtt: {error}") from None
+    except ValueError:  # its text may hold a part of the password
+        raise ConfigError(f"--mqtt: host or port cannot be read. {_ENCODE}") from None
     if parts.scheme not in ("mqtt", "mqtts") or not parts.hostname:
         raise ConfigError(
             f"--mqtt: expected mqtt://HOST[:PORT][/TOPIC] or mqtts://..., "
@@ -87,6 +92,8 @@ def parse_broker(url: str, name: str = "run") -> Broker:
         )
     if parts.query or parts.fragment:
         raise ConfigError("--mqtt: a broker's URL has no ? and no #; write them as %3F and %23")
+    if "@" in parts.path:
+        raise ConfigError(f"--mqtt: a / stands before the @. {_ENCODE}")
     base = unquote(parts.path).strip("/") or f"edge-sdk/{name}"
     if any(wild in base for wild in "+#\0"):
         raise ConfigError(f"--mqtt: a topic to publish to cannot hold + or #, found {base!r}")
@@ -142,9 +149,7 @@ class MqttPublisher(ClosedByWith):
             import paho.mqtt.client as paho
             from paho.mqtt.enums import CallbackAPIVersion
         except ImportError:
-            raise ConfigError(
-                "--mqtt needs the package paho-mqtt: pip install 'edge-sdk[mqtt]' (or pip install paho-mqtt)"
-            ) from None
+            raise ConfigError(f"--mqtt needs the package paho-mqtt: {install_hint('mqtt')}") from None
         self._broker, self._every, self._now_s = broker, every, now_s
         self._clock = clock or MonotonicClock()
         self._spool = Spool(spool, limit=limit)
@@ -332,6 +337,7 @@ class MqttPublisher(ClosedByWith):
             self._connection = f"{self._broker}: refused: {reason}"
             return
         self._connection = ""
+        _log.info("connected to %s", self._broker)
         there = _encoded(status_message("online", self.run, self._sequence, self._now_s()))
         client.publish(f"{self._broker.base}/status", there, qos=1, retain=True)
         self._wake.set()
@@ -339,6 +345,7 @@ class MqttPublisher(ClosedByWith):
     def _disconnected(self, client: Client, data: Any, flags: Any, reason: Any, *_: Any) -> None:
         if not self._closing:
             self._connection = f"{self._broker}: connection lost: {reason}"
+            _log.info("%s", self._connection)
             self._write_will()
 
 

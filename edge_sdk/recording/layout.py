@@ -24,6 +24,7 @@ from edge_sdk.frames import (
     FfcState,
     FramePair,
     Registration,
+    RegistrationBy,
     RgbFrame,
     ThermalFrame,
     ThermalUnit,
@@ -117,8 +118,13 @@ def pair_to_json(
     jpeg: bool,
     seen: bool,
 ) -> dict[str, Any]:
-    """Lays out everything of a pair but its pixels, in JSON types."""
+    """Lays out everything of a pair but its pixels, in JSON types.
+
+    The registration is the one that was in force, whoever gave it.
+    """
     rgb, thermal, registration = pair.rgb, pair.thermal, pair.registration
+    if result is not None and result.registration is not None:
+        registration = result.registration
     return {
         "key": pair.key,
         "arrival_ns": arrival_ns,
@@ -164,6 +170,7 @@ def pair_from_json(
     try:
         seen, rgb_frame = _rgb(entry["rgb"], rgb, key)
         memory = dict(entry["memory"])
+        registration = _registration(entry["registration"])
         return RecordedPair(
             sequence,
             int(entry["arrival_ns"]),
@@ -171,14 +178,15 @@ def pair_from_json(
                 key,
                 rgb_frame,
                 _thermal(entry["thermal"], thermal),
-                _registration(entry["registration"]),
+                registration,
                 entry["skew_ms"],
                 notes=tuple(entry["notes"]),
+                registration_by=RegistrationBy.SOURCE,
                 rgb_fault=entry["faults"]["rgb"],
                 thermal_fault=entry["faults"]["thermal"],
             ),
             RouterMemory(RouterState(**memory["state"]), _size(memory["rgb_size_wh"])),
-            None if entry["result"] is None else _result_from_json(key, entry["result"]),
+            None if entry["result"] is None else _result_from_json(key, entry["result"], registration),
             entry["unanswered"] or "",
             seen,
         )
@@ -266,10 +274,11 @@ def _result_to_json(result: FrameResult) -> dict[str, Any]:
         "engine_ns": dict(result.engine_ns),
         "gpu_ms": {graph: dict(times) for graph, times in result.gpu_ms.items()},
         "notes": list(result.notes),
+        "registered": result.registration is not None,
     }
 
 
-def _result_from_json(key: str, entry: Mapping[str, Any]) -> FrameResult:
+def _result_from_json(key: str, entry: Mapping[str, Any], registration: Registration | None) -> FrameResult:
     boxes = entry["detections"]
     heat = tuple(box["temperatures"] and BoxTemperatures(**box["temperatures"]) for box in boxes)
     return FrameResult(
@@ -289,6 +298,7 @@ def _result_from_json(key: str, entry: Mapping[str, Any]) -> FrameResult:
         dict(entry["engine_ns"]),
         tuple(entry["notes"]),
         entry["gpu_ms"],
+        registration if entry.get("registered") else None,
     )
 
 

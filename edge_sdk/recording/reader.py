@@ -12,6 +12,7 @@ from typing import Any
 
 from edge_sdk.errors import ConfigError, FrameError, SourceError
 from edge_sdk.recording.layout import RUN_METADATA, TOPICS, VERSION, RecordedPair, pair_from_json
+from edge_sdk.requirements import install_hint
 
 __all__ = ["Recording", "RecordingFacts"]
 
@@ -82,9 +83,7 @@ class Recording:
         try:
             import mcap.stream_reader
         except ImportError:
-            raise ConfigError(
-                "recordings need the package mcap: pip install 'edge-sdk[record]' (or pip install mcap)"
-            ) from None
+            raise ConfigError(f"recordings need the package mcap: {install_hint('record')}") from None
         self._mcap = mcap.stream_reader
         self.path = Path(path)
         self.whole: bool | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -21,8 +22,11 @@ from edge_sdk.recording.ring import (
     removal_order,
     too_old,
 )
+from edge_sdk.requirements import install_hint
 
 __all__ = ["RecordingPlan", "SegmentedFile", "Wrote"]
+
+_log = logging.getLogger(__name__)
 
 _CHUNK_BYTES = 256 * 1024
 """Pairs are compressed and written in chunks of about this size: what a power cut can spoil."""
@@ -140,9 +144,7 @@ class SegmentedFile:
         try:
             import mcap.writer
         except ImportError:
-            raise ConfigError(
-                "recordings need the package mcap: pip install 'edge-sdk[record]' (or pip install mcap)"
-            ) from None
+            raise ConfigError(f"recordings need the package mcap: {install_hint('record')}") from None
         self._make_writer = mcap.writer.Writer
         self._facts = dict(facts)
         self._path, self._limit_bytes, self._ring, self._max_age_s = path, limit_bytes, ring, max_age_s
@@ -297,6 +299,7 @@ class SegmentedFile:
             else:
                 self._hold(error)
             return
+        _log.info("recording to %s", path)
         self._pending = self._chunks = self._taken = self._safe = 0
         self._finished = False
         self._writer = self._make_writer(self._file, chunk_size=_NEVER_BYTES)  # type: ignore[arg-type]

@@ -47,9 +47,7 @@ _ZERO_C_IN_CENTIKELVIN = 27315
 _ZERO_C_IN_KELVIN = 273.15
 
 
-def annotate(
-    pair: FramePair, result: FrameResult, registration: Registration | None = None
-) -> NDArray[np.uint8]:
+def annotate(pair: FramePair, result: FrameResult) -> NDArray[np.uint8]:
     """Draws one result for people to look at.
 
     Left the RGB frame with boxes, classes and scores; right the thermal frame laid on it, coloured
@@ -58,15 +56,14 @@ def annotate(
 
     Arguments:
         pair: the frames.
-        result: the answer for this pair.
-        registration: thermal to RGB pixels where the pair has none of its own (the bundle's).
-            Without either the thermal frame is stretched over the RGB frame, and the picture says so.
+        result: the answer for this pair; the thermal frame lies where its registration says. Without one
+            it is stretched over the RGB frame, and the picture says so.
 
     Returns: uint8 [height, width, 3], red first; each half at least 640 pixels high.
 
     Copies: draws a new picture.
     """
-    registration = pair.registration or registration
+    registration = result.registration
     frame_wh = _frame_size(pair, registration)
     scale = min(max(_LEAST_HEIGHT_PX / frame_wh[1], 1.0), max(_MOST_HEIGHT_PX / frame_wh[1], 0.01))
     half_wh = max(1, round(frame_wh[0] * scale)), max(1, round(frame_wh[1] * scale))

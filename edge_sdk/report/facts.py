@@ -46,12 +46,15 @@ class ProviderFacts:
         loaded: what really ran.
         tried: pairs of (what was tried, why it did not serve).
         fallback: a slower provider ran than the one asked for.
+        int8_sums: how INT8 products were added on the CPU: "exact", "exact by option" (the CPU's fast kernels
+            saturate, and slower ones ran), "saturating", or "" where that is not known or nothing was INT8.
     """
 
     asked: str
     loaded: str
     tried: tuple[tuple[str, str], ...] = ()
     fallback: bool = False
+    int8_sums: str = ""
 
 
 @dataclass(frozen=True)

@@ -193,4 +193,4 @@ def _counts(counts: object) -> str:
 
 
 def _text(text: str) -> str:
-    return escape(printable(text))
+    return escape(printable(text).replace("<=", "≤").replace(">=", "≥"))

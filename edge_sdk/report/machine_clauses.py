@@ -29,6 +29,12 @@ _HOUR_MS = 3_600_000.0
 _ARENA_MB = 1.05
 """Growth that resident memory may hide: Python takes memory in arenas of 1 MiB (3.10 and later)."""
 
+_STEP_MB = 8.0
+"""Growth may come in such steps at random times: what allocators and runtimes take at once."""
+
+_SETTLE_MS, _SETTLE_SHARE = 60_000.0, 0.1
+"""Memory climbs to its level when a run begins: at most so long, and this share of the run, is left out."""
+
 
 def judge_machine(record: RunRecord, sla: Sla) -> Iterator[ClauseVerdict]:
     """Judges `machine: {power_mode, clocks_locked, throttled}`."""
@@ -135,9 +141,12 @@ def _slope(record: RunRecord, limit: float, confidence: float) -> ClauseVerdict:
         why = NOT_RECORDED if state is None else "no sample of the process's memory was taken."
         return ClauseVerdict(key, limit, "MB/h", None, None, None, 0, Outcome.INVALID, why)
     rss = np.array([rss_kb for _, rss_kb in known], np.float64)
-    settled = warm_up_frames(1.0 / rss)  # memory climbs to its level, latency falls to it
-    hours = np.array([at_ms for at_ms, _ in known[settled:]]) / _HOUR_MS
-    bounds = slope_bounds(hours, rss[settled:] * _BYTES_PER_KB / _BYTES_PER_MB, confidence, _ARENA_MB)
+    times_ms = np.array([at_ms for at_ms, _ in known], np.float64)
+    allowed_ms = min(_SETTLE_MS, _SETTLE_SHARE * float(times_ms[-1] - times_ms[0]))
+    allowed = int(np.searchsorted(times_ms, times_ms[0] + allowed_ms, side="right"))
+    settled = min(warm_up_frames(1.0 / rss), allowed)  # memory climbs to its level, latency falls to it
+    resident_mb = rss[settled:] * _BYTES_PER_KB / _BYTES_PER_MB
+    bounds = slope_bounds(times_ms[settled:] / _HOUR_MS, resident_mb, confidence, _ARENA_MB, _STEP_MB)
     if bounds.upper is None or bounds.lower is None:
         verdict = Outcome.INCONCLUSIVE
         reason = f"too short: {bounds.samples} samples after warm-up, {MIN_TREND_SAMPLES} are needed."
@@ -147,8 +156,11 @@ def _slope(record: RunRecord, limit: float, confidence: float) -> ClauseVerdict:
         verdict, reason = Outcome.FAIL, "lower bound is over it."
     else:
         verdict = Outcome.INCONCLUSIVE
-        minutes = 60 * float(hours[-1] - hours[0])
-        reason = f"{minutes:.1f} minutes do not decide it; run longer."
+        minutes = float(times_ms[-1] - times_ms[settled]) / 60_000.0
+        reason = (
+            f"{minutes:.1f} minutes do not decide it: growth comes in steps, of {_STEP_MB:g} MB or those "
+            "seen. Run longer."
+        )
     return clause_of(key, limit, "MB/h", bounds, verdict, reason)
 
 

@@ -235,6 +235,7 @@ def _provider(fields: Fields) -> ProviderFacts:
         loaded=fields.text("loaded"),
         tried=tuple((what, why) for what, why in tried),
         fallback=fields.flag("fallback"),
+        int8_sums=fields.optional("int8_sums", fields.text) or "",
     )
 
 

@@ -175,6 +175,7 @@ def _facts(record: RunRecord) -> list[tuple[str, str]]:
         (
             "Provider",
             f"{provider.loaded} (asked for {provider.asked}{', a FALLBACK' if provider.fallback else ''})"
+            + (f"; INT8 sums {provider.int8_sums}" if provider.int8_sums else "")
             + (f"; tried {tried}" if tried else ""),
         ),
         (

@@ -31,7 +31,7 @@ class Span:
 
 def display_span(frame: ThermalFrame) -> Span:
     """Returns the range of a frame that a display shows: its 1st to its 99.95th percentile."""
-    low, high = (float(v) for v in np.percentile(frame.image, (_LOW_PERCENTILE, _HIGH_PERCENTILE)))
+    low, high = (float(v) for v in np.percentile(frame.filled, (_LOW_PERCENTILE, _HIGH_PERCENTILE)))
     lacking = max(0.0, _LEAST_SPAN.get(frame.unit, 32) - (high - low)) / 2
     return Span(low - lacking, high + lacking)
 
@@ -58,7 +58,7 @@ def lay_on_rgb(
     to_picture = np.diag([size_wh[0] / frame_wh[0], size_wh[1] / frame_wh[1], 1.0])
     centred = np.linalg.inv(_HALF_PIXEL) @ to_picture @ matrix @ _HALF_PIXEL
     raw = cv2.warpPerspective(
-        frame.image.astype(np.float32), centred, size_wh, borderMode=cv2.BORDER_REPLICATE
+        frame.filled.astype(np.float32), centred, size_wh, borderMode=cv2.BORDER_REPLICATE
     )
     seen = cv2.warpPerspective(
         np.ones(frame.image.shape, np.uint8), centred, size_wh, flags=cv2.INTER_NEAREST

@@ -25,7 +25,7 @@ from edge_sdk.report.reach import settled, shortfalls, unsettled_text
 from edge_sdk.report.record import ABSENT, RunRecord
 from edge_sdk.report.rounding import rounded
 from edge_sdk.report.soundness import faults_of, mismatches, state_faults
-from edge_sdk.sla import LatencyLimit, PowerLimit, Sla
+from edge_sdk.sla import LatencyLimit, PowerLimit, Sla, contradictions
 from edge_sdk.stats import (
     MIN_RATE_BLOCKS,
     Bounds,
@@ -190,8 +190,8 @@ def _largest(
     apart_ms = _latencies_ms(record, limit, ~record.steady)
     if len(apart_ms) and apart_ms.max() > limit.limit_ms:
         reason += (
-            f" Not judged: cold start and warm-up, {len(apart_ms)} frames of up to "
-            f"{_figure(float(apart_ms.max()))} ms."
+            f" Not judged: cold start and warm-up, {len(apart_ms)} of {len(record.frames)} frames, "
+            f"up to {_figure(float(apart_ms.max()))} ms."
         )
     verdict = Outcome.FAIL if over else Outcome.PASS
     return Bounds(largest, largest, None, len(values_ms)), verdict, reason + " Holds for this run only."
@@ -351,7 +351,7 @@ def _notes(record: RunRecord, sla: Sla, dependence: Dependence) -> Sequence[str]
                 )
     if record.run.pace_hz is not None:
         notes.append(f"Paced at {record.run.pace_hz:g} Hz: a higher frame rate cannot show.")
-    return notes
+    return [*notes, *contradictions(sla)]
 
 
 def _amount(value: float, unit: str) -> str:

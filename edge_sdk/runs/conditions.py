@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from edge_sdk.devices import machine_facts
+from edge_sdk.engine.int8_sums import SATURATING
 from edge_sdk.pipeline import Detector
 
 __all__ = ["live_conditions", "run_conditions"]
@@ -12,6 +13,10 @@ __all__ = ["live_conditions", "run_conditions"]
 NOT_ON_JETSON = "Not measured on Jetson: these times hold for the machine named here alone."
 NULL_ENGINE = "The null engine ran: nothing was inferred; times are those of the harness alone."
 EMULATED_DRIVER = "The CUDA driver is emulated: no time here is that of a GPU."
+INT8_SATURATES = (
+    "INT8 sums saturate on this CPU, and ONNX Runtime cannot open this engine with its exact kernels: "
+    "detections differ from those of other machines."
+)
 NO_THERMAL_DEGREES = "Thermal frames are in counts of unknown unit: no degree is claimed."
 
 
@@ -34,6 +39,8 @@ def run_conditions(detector: Detector, thermal_unit: str) -> list[str]:
         conditions.append(NULL_ENGINE)
     if "(emulated)" in detector.provider:
         conditions.append(EMULATED_DRIVER)
+    if detector.choice.int8_sums == SATURATING:
+        conditions.append(INT8_SATURATES)
     if thermal_unit == "counts":
         conditions.append(NO_THERMAL_DEGREES)
     shipped = detector.bundle.manifest.gate

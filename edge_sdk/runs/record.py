@@ -165,6 +165,7 @@ def record_run(
             loaded=choice.provider,
             tried=choice.tried,
             fallback=asked_device not in ("auto", choice.device),
+            int8_sums=choice.int8_sums,
         ),
         source=SourceFacts(
             uri=source.uri,
@@ -172,7 +173,7 @@ def record_run(
             ended_early=_source_ended(plan, source, recorder, counted.exhausted)
             or (ending is not None and isinstance(ending.error, SourceError)),
             passes=-(-counted.read // one_pass) if one_pass else 1,
-            registration=str(described.get("registration", "unknown")),
+            registration="; ".join(detector.registrations) or str(described.get("registration", "unknown")),
             thermal_unit=str(described.get("thermal_unit", "unknown")),
             cameras={key: described[key] for key in ("cameras", "pairing") if key in described} or None,
         ),

@@ -28,6 +28,7 @@ Numbers that YAML reads otherwise than people (`010`, `1:30`), anchors, aliases 
 
 from edge_sdk.sla.parse import load_sla, parse_sla
 from edge_sdk.sla.paths import located_engine, located_source
+from edge_sdk.sla.sense import contradictions
 from edge_sdk.sla.terms import LatencyLimit, MachineLimits, MemoryLimits, PowerLimit, RunPlan, Sla
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "PowerLimit",
     "RunPlan",
     "Sla",
+    "contradictions",
     "load_sla",
     "located_engine",
     "located_source",

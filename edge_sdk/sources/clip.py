@@ -10,6 +10,7 @@ from edge_sdk.clock import Clock
 from edge_sdk.errors import ConfigError
 from edge_sdk.sources.base import OnBad
 from edge_sdk.sources.pairs import PairsSource
+from edge_sdk.sources.registration import RegistrationArgument
 from edge_sdk.sources.uri import SourceUri, nearest
 
 __all__ = ["CLIP_OPTIONS", "ClipSource", "known_clips"]
@@ -23,6 +24,7 @@ class ClipSource(PairsSource):
     Arguments:
         uri: `clip:NAME`, taken apart.
         clips: the folder that holds the clips; by default that of the package.
+        registration: instead of the clip's own.
         on_bad, loop, clock: see `BaseSource`.
 
     Raises:
@@ -34,6 +36,7 @@ class ClipSource(PairsSource):
         uri: SourceUri,
         *,
         clips: Path | None = None,
+        registration: RegistrationArgument = None,
         on_bad: OnBad = "raise",
         loop: int = 1,
         clock: Clock | None = None,
@@ -44,7 +47,9 @@ class ClipSource(PairsSource):
                 f"{uri.text}: no clip {uri.path!r}{nearest(uri.path, known)} "
                 f"Known: {', '.join(known) or 'none; this installation has no clips'}"
             )
-        super().__init__(uri, folder=known[uri.path], on_bad=on_bad, loop=loop, clock=clock)
+        super().__init__(
+            uri, folder=known[uri.path], registration=registration, on_bad=on_bad, loop=loop, clock=clock
+        )
         content = self.sidecar.content or {}
         self.fps: float | None = float(content["fps"]) if content.get("fps") else None
         self.classes: tuple[str, ...] = tuple(content.get("classes", ()))

@@ -123,7 +123,8 @@ class ImageReader:
 
     def _check(self, key: str, path: Path, image: NDArray[Any]) -> None:
         channels = image.shape[2] if image.ndim == 3 else 1
-        if image.dtype != self._dtype or channels != (3 if self._is_rgb else 1):
+        sound = image.dtype == self._dtype or (not self._is_rgb and image.dtype.kind == "f")
+        if not sound or channels != (3 if self._is_rgb else 1):
             expected = "8-bit colour" if self._is_rgb else "16-bit with one channel (raw counts)"
             fix = (
                 "Are the rgb= and thermal= folders swapped?"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from edge_sdk.errors import ConfigError, ShapeError
+from edge_sdk.errors import ConfigError
 from edge_sdk.frames import Registration
 
 __all__ = ["FrameLabels", "GroundTruth", "load_json", "load_labels", "registration_from"]
@@ -85,7 +85,11 @@ def homography_in(content: Mapping[str, Any], path: Path) -> tuple[tuple[float, 
     """
     if content.get(HOMOGRAPHY_KEY) is None:
         return None
-    matrix = np.asarray(content[HOMOGRAPHY_KEY], dtype=np.float64)
+    try:
+        matrix = np.asarray(content[HOMOGRAPHY_KEY], dtype=np.float64)
+    except (TypeError, ValueError):
+        found = repr(content[HOMOGRAPHY_KEY])[:80]
+        raise ConfigError(f"{path}: {HOMOGRAPHY_KEY}: expected 3x3 finite numbers, found {found}") from None
     if matrix.shape != (3, 3) or not np.isfinite(matrix).all():
         raise ConfigError(
             f"{path}: {HOMOGRAPHY_KEY}: expected 3x3 finite numbers, found shape {list(matrix.shape)}"
@@ -125,8 +129,8 @@ def registration_from(
     if rgb_wh is None or thermal_wh is None:
         raise ConfigError(f"{path}: add rgb_size_wh and thermal_size_wh, [width, height] in pixels")
     try:
-        return Registration(matrix, rgb_wh, thermal_wh, _number(content.get("depth_m")), origin)
-    except ShapeError as error:
+        return Registration(matrix, rgb_wh, thermal_wh, content.get("depth_m"), origin)
+    except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
 
 

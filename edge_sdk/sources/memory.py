@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edge_sdk.clock import Clock
-from edge_sdk.errors import ConfigError, FrameError, ShapeError
-from edge_sdk.frames import FramePair, Registration, RgbFrame, ThermalFrame, ThermalUnit
+from edge_sdk.errors import ConfigError, FrameError
+from edge_sdk.frames import FramePair, HeatUnit, RgbFrame, ThermalFrame, ThermalUnit
+from edge_sdk.heat_units import heat_unit
 from edge_sdk.sources.base import BaseSource, OnBad
-from edge_sdk.sources.registration import ASSUMED, BUNDLE
+from edge_sdk.sources.registration import (
+    NOT_GIVEN,
+    RegistrationArgument,
+    RegistrationRule,
+    read_registration,
+)
 
 __all__ = ["MemorySource", "source_from_arrays"]
 
 RgbArrays = Sequence["NDArray[np.uint8] | None"] | NDArray[np.uint8]
-ThermalArrays = Sequence["NDArray[np.uint16] | None"] | NDArray[np.uint16]
+ThermalArrays = Sequence["NDArray[Any] | None"] | NDArray[Any]
 
 
 class MemorySource(BaseSource):
@@ -26,9 +33,13 @@ class MemorySource(BaseSource):
     Arguments:
         pairs: the pairs, given out as they are.
         uri: a name for the record.
+        registration: of the pairs that bring none of their own: a `Registration`, a word or a file.
         on_bad, loop, clock: see `BaseSource`.
 
     Copies: nothing.
+
+    Raises:
+        ConfigError: `registration` is none. What is no `FramePair` is refused when its turn comes.
     """
 
     def __init__(
@@ -36,27 +47,50 @@ class MemorySource(BaseSource):
         pairs: Sequence[FramePair],
         *,
         uri: str = "memory:pairs",
+        registration: RegistrationArgument = None,
         on_bad: OnBad = "raise",
         loop: int = 1,
         clock: Clock | None = None,
     ) -> None:
         super().__init__(uri, on_bad=on_bad, loop=loop, clock=clock)
+        given = read_registration(registration, uri)
         self._pairs = pairs
+        self._rule = RegistrationRule(given)
+        self._fills_in = given is not None
 
     @property
     def _pass_length(self) -> int:
         return len(self._pairs)
 
     def _read(self, index: int) -> FramePair | None:
-        return self._pairs[index] if index < len(self._pairs) else None
+        if index >= len(self._pairs):
+            return None
+        pair = self._pairs[index]
+        if not isinstance(pair, FramePair):
+            raise ConfigError(
+                f"{self.uri}: entry {index}: expected a FramePair, found {type(pair).__name__}. "
+                "Write FramePair(key, RgbFrame(rgb), ThermalFrame(raw, unit)), or use source_from_arrays"
+            )
+        if pair.registration is not None or not self._fills_in:
+            return pair
+        filled = self._rule.pair(pair.key, pair.rgb, pair.thermal, notes=pair.notes)
+        return replace(
+            pair,
+            registration=filled.registration,
+            registration_by=filled.registration_by,
+            notes=filled.notes,
+        )
 
     def _describe(self) -> dict[str, Any]:
-        thermals = [pair.thermal for pair in self._pairs if pair.thermal is not None]
-        origins = {pair.registration.origin for pair in self._pairs if pair.registration is not None}
+        pairs = [pair for pair in self._pairs if isinstance(pair, FramePair)]
+        units = {pair.thermal.unit.value for pair in pairs if pair.thermal is not None}
+        origins = {pair.registration.origin for pair in pairs if pair.registration is not None}
+        if self._fills_in:
+            origins.add(self._rule.origin)
         return {
             "kind": "memory",
-            "thermal_unit": "; ".join(sorted({thermal.unit.value for thermal in thermals})) or None,
-            "registration": "; ".join(sorted(origins)) or BUNDLE,
+            "thermal_unit": "; ".join(sorted(units)) or None,
+            "registration": "; ".join(sorted(origins)) or NOT_GIVEN,
             "licences": [],
         }
 
@@ -72,16 +106,18 @@ class _ArraySource(MemorySource):
         keys: Sequence[str],
         rgb: RgbArrays,
         thermal: ThermalArrays,
-        unit: ThermalUnit,
-        registration: Registration | None,
+        unit: HeatUnit,
+        registration: RegistrationArgument,
         *,
         on_bad: OnBad,
         loop: int,
         clock: Clock | None,
     ) -> None:
-        super().__init__((), uri="memory:arrays", on_bad=on_bad, loop=loop, clock=clock)
+        super().__init__(
+            (), uri="memory:arrays", registration=registration, on_bad=on_bad, loop=loop, clock=clock
+        )
         self._keys, self._rgb, self._thermal = keys, rgb, thermal
-        self._unit, self._registration = unit, registration
+        self._unit, self._units = unit, set[str]()
 
     @property
     def _pass_length(self) -> int:
@@ -94,25 +130,23 @@ class _ArraySource(MemorySource):
         try:
             rgb_frame = None if rgb is None else RgbFrame(rgb)
             thermal_frame = None if thermal is None else ThermalFrame(thermal, self._unit)
-        except ShapeError as error:
+        except ConfigError as error:
             raise FrameError(key, str(error)) from None
         if rgb_frame is None and thermal_frame is None:
             raise FrameError(key, "neither an RGB nor a thermal array")
-        registration = self._registration
-        if (
-            registration is None
-            and rgb_frame
-            and thermal_frame
-            and rgb_frame.size_wh == thermal_frame.size_wh
-        ):
-            registration = Registration.identity(rgb_frame.size_wh, ASSUMED)
-            return FramePair(key, rgb_frame, thermal_frame, registration, notes=(f"registration {ASSUMED}",))
-        return FramePair(key, rgb_frame, thermal_frame, registration)
+        if thermal_frame is not None:
+            self._units.add(thermal_frame.unit.value)
+        return self._rule.pair(key, rgb_frame, thermal_frame)
 
     def _describe(self) -> dict[str, Any]:
-        given = self._registration.origin if self._registration else "assumed where frame sizes are equal"
-        unit = self._unit.value if any(image is not None for image in self._thermal) else None
-        return {"kind": "memory", "thermal_unit": unit, "registration": given, "licences": []}
+        there = any(image is not None for image in self._thermal)
+        stated = (ThermalUnit.CENTIKELVIN if self._unit.absolute else ThermalUnit.COUNTS).value
+        return {
+            "kind": "memory",
+            "thermal_unit": "; ".join(sorted(self._units)) or (stated if there else None),
+            "registration": self._rule.origin,
+            "licences": [],
+        }
 
     def _release(self) -> None:
         self._rgb, self._thermal = (), ()
@@ -122,8 +156,8 @@ def source_from_arrays(
     rgb: RgbArrays | None = None,
     thermal: ThermalArrays | None = None,
     *,
-    unit: ThermalUnit | str = ThermalUnit.COUNTS,
-    registration: Registration | None = None,
+    unit: ThermalUnit | HeatUnit | str | float = ThermalUnit.COUNTS,
+    registration: RegistrationArgument = None,
     keys: Sequence[str] | None = None,
     on_bad: OnBad = "raise",
     loop: int = 1,
@@ -134,9 +168,10 @@ def source_from_arrays(
     Arguments:
         rgb: uint8 [height, width, 3] each, red first; or an array [n, height, width, 3]. None: no such
             camera; an entry None: that frame is missing.
-        thermal: uint16 [height, width] each, raw counts; likewise.
-        unit: what a count means.
-        registration: of all pairs; without one, frames of equal size are taken as registered.
+        thermal: uint16 [height, width] each, raw counts, or floating point with a unit; likewise.
+        unit: what a count is, as `ThermalFrame` takes it: "counts", "centikelvin", "celsius", 0.04, ...
+        registration: of all pairs: a `Registration`, a word or a file; without one, frames of equal size
+            are taken as registered, and others are refused by the detector.
         keys: names of the pairs; "000000", "000001", ... by default.
         on_bad, loop, clock: see `BaseSource`. An array of another dtype or shape is a bad frame.
 
@@ -154,17 +189,12 @@ def source_from_arrays(
         found = ", ".join(f"{name} {count}" for name, count in lengths.items())
         raise ConfigError(f"source_from_arrays: as many of each are needed, found {found}")
     count = next(iter(lengths.values()))
-    try:
-        thermal_unit = ThermalUnit(unit)
-    except ValueError:
-        words = " or ".join(repr(known.value) for known in ThermalUnit)
-        raise ConfigError(f"source_from_arrays: unit: expected {words}, found {unit!r}") from None
     nothing: tuple[None, ...] = (None,) * count
     return _ArraySource(
         keys if keys is not None else [f"{index:06d}" for index in range(count)],
         rgb if rgb is not None else nothing,
         thermal if thermal is not None else nothing,
-        thermal_unit,
+        heat_unit(unit, "source_from_arrays"),
         registration,
         on_bad=on_bad,
         loop=loop,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
+from typing import TypedDict
 
 from edge_sdk.clock import Clock
 from edge_sdk.errors import ConfigError
@@ -21,10 +23,13 @@ from edge_sdk.sources.radiometric_jpeg import (
     is_radiometric_jpeg,
 )
 from edge_sdk.sources.recorded import MCAP_OPTIONS, RecordedSource
+from edge_sdk.sources.registration import RegistrationArgument
 from edge_sdk.sources.uri import SourceUri, parse_uri
 from edge_sdk.sources.video import VIDEO_OPTIONS, VideoSource
 
 __all__ = ["open_source"]
+
+_log = logging.getLogger(__name__)
 
 _SCHEMES = {
     "clip": CLIP_OPTIONS,
@@ -38,7 +43,12 @@ _SCHEMES = {
 
 
 def open_source(
-    uri: str, *, on_bad: OnBad = "raise", loop: int = 1, clock: Clock | None = None
+    uri: str,
+    *,
+    registration: RegistrationArgument = None,
+    on_bad: OnBad = "raise",
+    loop: int = 1,
+    clock: Clock | None = None,
 ) -> BaseSource:
     """Opens a source of frame pairs by its URI, for `with` and `for`.
 
@@ -55,6 +65,10 @@ def open_source(
 
     Arguments:
         uri: as above; options not listed for the scheme are refused by name.
+        registration: how the thermal frames lie on the colour ones: a `Registration`, the path of a JSON
+            file, "same-view", "centred" or "bundle" (`RegistrationWord`); `?registration=` in the address
+            says the same. Without it: what the source states, else frames of equal size are taken to share
+            their pixels, else the detector refuses the pair unless it was given one.
         on_bad: what a bad frame does: "raise" raises `FrameError` (asking for the next pair goes on
             behind it), "skip" counts it in `skipped`.
         loop: number of passes; 0 goes on for ever.
@@ -64,22 +78,28 @@ def open_source(
         ConfigError: the URI or an argument cannot be met; the message names the nearest known word.
         SourceError: a file cannot be opened.
     """
+    source = _open(uri, _How(registration=registration, on_bad=on_bad, loop=loop, clock=clock))
+    _log.info("opened %s", source.uri)
+    return source
+
+
+def _open(uri: str, how: _How) -> BaseSource:
     if _scheme(uri) in CAMERA_SCHEMES:
-        return CameraSource(uri, on_bad=on_bad, loop=loop, clock=clock)
+        return CameraSource(uri, **how)
     parsed = parse_uri(uri, _SCHEMES)
     if parsed.scheme == "file":
-        return _open_file(parsed, on_bad=on_bad, loop=loop, clock=clock)
+        return _open_file(parsed, how)
     if parsed.scheme == "memory":
         raise ConfigError(
             f"{parsed.text!r}: arrays have no address; use source_from_arrays(rgb=..., thermal=...)"
         )
     if parsed.scheme == "clip":
-        return ClipSource(parsed, on_bad=on_bad, loop=loop, clock=clock)
+        return ClipSource(parsed, **how)
     if parsed.scheme == "mcap":
-        return RecordedSource(parsed, on_bad=on_bad, loop=loop, clock=clock)
+        return RecordedSource(parsed, **how)
     if parsed.scheme == "video":
-        return VideoSource(parsed, on_bad=on_bad, loop=loop, clock=clock)
-    return PairsSource(parsed, on_bad=on_bad, loop=loop, clock=clock)
+        return VideoSource(parsed, **how)
+    return PairsSource(parsed, **how)
 
 
 def _scheme(uri: str) -> str:
@@ -87,7 +107,16 @@ def _scheme(uri: str) -> str:
     return text.partition(":")[0].strip().lower() if ":" in text else ""
 
 
-def _open_file(uri: SourceUri, *, on_bad: OnBad, loop: int, clock: Clock | None) -> BaseSource:
+class _How(TypedDict):
+    """What every source takes beside its address."""
+
+    registration: RegistrationArgument
+    on_bad: OnBad
+    loop: int
+    clock: Clock | None
+
+
+def _open_file(uri: SourceUri, how: _How) -> BaseSource:
     """Opens what a `file://` address points at, by what it is."""
     path = Path(uri.path)
     if not path.exists():
@@ -95,15 +124,15 @@ def _open_file(uri: SourceUri, *, on_bad: OnBad, loop: int, clock: Clock | None)
     if path.is_dir():
         kinds = [entry for entry in path.iterdir() if entry.suffix.lower() in RJPEG_SUFFIXES]
         if any(is_radiometric_jpeg(entry) for entry in kinds if entry.is_file()):
-            return RadiometricJpegSource(_narrowed(uri, RJPEG_OPTIONS), on_bad=on_bad, loop=loop, clock=clock)
-        return PairsSource(_narrowed(uri, PAIRS_OPTIONS), on_bad=on_bad, loop=loop, clock=clock)
+            return RadiometricJpegSource(_narrowed(uri, RJPEG_OPTIONS), **how)
+        return PairsSource(_narrowed(uri, PAIRS_OPTIONS), **how)
     if path.suffix.lower() in RJPEG_SUFFIXES:
-        return RadiometricJpegSource(_narrowed(uri, RJPEG_OPTIONS), on_bad=on_bad, loop=loop, clock=clock)
+        return RadiometricJpegSource(_narrowed(uri, RJPEG_OPTIONS), **how)
     _narrowed(uri, CAMERA_OPTIONS)
     text = uri.text
     if "as" not in uri.options and path.suffix.lower() in THERMAL_SUFFIXES:
         text += ("&" if "?" in text else "?") + "as=thermal"
-    return CameraSource(text, on_bad=on_bad, loop=loop, clock=clock)
+    return CameraSource(text, **how)
 
 
 def _narrowed(uri: SourceUri, options: tuple[str, ...]) -> SourceUri:

@@ -10,10 +10,11 @@ from typing import Any
 from edge_sdk.clock import Clock
 from edge_sdk.errors import ConfigError, FrameError
 from edge_sdk.frames import FramePair, RgbFrame, ThermalFrame, ThermalUnit
+from edge_sdk.heat_units import heat_unit
 from edge_sdk.sources.base import BaseSource, OnBad
 from edge_sdk.sources.decode import IMAGE_SUFFIXES, ImageReader
 from edge_sdk.sources.labels import FrameLabels, GroundTruth, load_labels
-from edge_sdk.sources.registration import RegistrationRule, load_sidecar
+from edge_sdk.sources.registration import RegistrationArgument, RegistrationRule, load_sidecar
 from edge_sdk.sources.uri import SourceUri
 
 __all__ = ["PAIRS_OPTIONS", "PairsSource", "natural_key"]
@@ -28,8 +29,10 @@ class PairsSource(BaseSource):
 
     Options of the URI:
         rgb, thermal: the sub-folders, `rgb` and `thermal` by default; `none` for a camera there is not.
-        unit: `centikelvin` or `counts`; default: `thermal_unit` of `pairs.json`, else counts.
-        registration: `identity`, `bundle` or a JSON file; see `RegistrationRule` for the default.
+        unit: what a count is, see `edge_sdk.heat_units`; default: `thermal_unit` of `pairs.json`, else
+            counts.
+        registration: a JSON file, `same-view`, `centred` or `bundle`; default: the label files,
+            `pairs.json`, else frames of equal size are taken to share their pixels.
         partial: `allow` gives a pair whose partner file is missing with that side None; by default
             (`refuse`) it is a bad frame.
         sort: `natural` (2 before 10) or `name`.
@@ -43,6 +46,7 @@ class PairsSource(BaseSource):
     Arguments:
         uri: the URI, taken apart.
         folder: the folder; by default the path of the URI.
+        registration: instead of the URI's; an object too.
         on_bad, loop, clock: see `BaseSource`.
 
     Raises:
@@ -54,6 +58,7 @@ class PairsSource(BaseSource):
         uri: SourceUri,
         *,
         folder: Path | None = None,
+        registration: RegistrationArgument = None,
         on_bad: OnBad = "raise",
         loop: int = 1,
         clock: Clock | None = None,
@@ -63,10 +68,11 @@ class PairsSource(BaseSource):
         if not self.folder.is_dir():
             raise ConfigError(f"{uri.text}: no folder {str(self.folder)!r}{_hint(uri)}")
         self.sidecar = load_sidecar(self.folder)
-        unit = uri.choice("unit", (known.value for known in ThermalUnit))
-        self.unit = ThermalUnit(unit) if unit else self.sidecar.unit or ThermalUnit.COUNTS
+        unit = uri.options.get("unit")
+        self.unit = (heat_unit(unit, uri.text) if unit else self.sidecar.unit) or heat_unit("counts")
+        self._units: set[str] = set()
         self._allow_partial = uri.choice("partial", ("allow", "refuse")) == "allow"
-        self._rule = RegistrationRule(uri, self.folder, self.sidecar)
+        self._rule = RegistrationRule.of(uri, registration, self.folder, self.sidecar)
         self._rgb, self._thermal = (_scan(uri, self.folder, camera) for camera in ("rgb", "thermal"))
         by_name = uri.choice("sort", ("natural", "name")) == "name"
         stems = self._rgb.files.keys() | self._thermal.files.keys()
@@ -109,20 +115,22 @@ class PairsSource(BaseSource):
         key = self.keys[index]
         rgb_path, thermal_path = self._partner(key, self._rgb), self._partner(key, self._thermal)
         rgb = RgbFrame(self._rgb_reader.read(key, rgb_path, self._targets)) if rgb_path else None
-        thermal = (
-            ThermalFrame(self._thermal_reader.read(key, thermal_path, self._targets), self.unit)
-            if thermal_path
-            else None
-        )
+        thermal = self._thermal_frame(key, thermal_path) if thermal_path else None
+        return self._rule.pair(key, rgb, thermal, lambda: self._labels_of(key))
+
+    def _labels_of(self, key: str) -> FrameLabels | None:
         try:
-            registration, notes = self._rule.choose(
-                rgb.size_wh if rgb else None,
-                thermal.size_wh if thermal else None,
-                lambda: self.frame_labels(key),
-            )
+            return self.frame_labels(key)
         except ConfigError as error:
-            raise FrameError(key, str(error), fix="Or pass ?registration=identity or =bundle.") from None
-        return FramePair(key, rgb, thermal, registration, notes=notes)
+            raise FrameError(key, str(error), fix="Or give ?registration=.") from None
+
+    def _thermal_frame(self, key: str, path: Path) -> ThermalFrame:
+        try:
+            frame = ThermalFrame(self._thermal_reader.read(key, path, self._targets), self.unit)
+        except ConfigError as error:
+            raise FrameError(key, str(error), path) from None
+        self._units.add(frame.unit.value)
+        return frame
 
     def _partner(self, key: str, side: _Side) -> Path | None:
         path = side.files.get(key)
@@ -142,10 +150,14 @@ class PairsSource(BaseSource):
             "ignored_files": self._rgb.ignored + self._thermal.ignored,
             "rgb_size_wh": _as_list(self._rgb_reader.size_wh),
             "thermal_size_wh": _as_list(self._thermal_reader.size_wh),
-            "thermal_unit": self.unit.value,
+            "thermal_unit": self._thermal_unit() if self._thermal.files else None,
             "registration": self._rule.origin,
             "licences": list(self.sidecar.licences),
         }
+
+    def _thermal_unit(self) -> str:
+        asked = ThermalUnit.CENTIKELVIN if self.unit.absolute else ThermalUnit.COUNTS
+        return "; ".join(sorted(self._units)) or asked.value
 
     def _refuse_no_pair(self, uri: SourceUri) -> None:
         rgb, thermal = self._rgb, self._thermal

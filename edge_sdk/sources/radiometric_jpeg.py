@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from edge_sdk.clock import Clock
 from edge_sdk.errors import ConfigError, FrameError
-from edge_sdk.frames import FramePair, Registration, RgbFrame, ThermalFrame
+from edge_sdk.frames import Calibration, FramePair, Registration, RgbFrame, ThermalFrame
+from edge_sdk.requirements import install_hint
 from edge_sdk.sources.base import BaseSource, OnBad
-from edge_sdk.sources.cameras.formats import centikelvin_from, guard_range
 from edge_sdk.sources.integrity import check_complete
-from edge_sdk.sources.registration import RegistrationRule
+from edge_sdk.sources.registration import RegistrationArgument, RegistrationRule
 from edge_sdk.sources.uri import SourceUri
 
 __all__ = ["RJPEG_OPTIONS", "RJPEG_SUFFIXES", "RadiometricJpegSource", "is_radiometric_jpeg"]
@@ -45,11 +45,12 @@ class RadiometricJpegSource(BaseSource):
     by DJI's own library `libdirp.so`, which DJI distributes for x86-64.
 
     Options of the URI:
-        registration: `identity`, `bundle` or a JSON file, in place of the camera's own.
+        registration: a JSON file, `same-view`, `centred` or `bundle`, in place of the camera's own.
         dirp: path of `libdirp.so`; by default the environment variable EDGE_SDK_DIRP.
 
     Arguments:
         uri: the URI, taken apart.
+        registration: instead of the URI's; an object too.
         on_bad, loop, clock: see `BaseSource`.
 
     Raises:
@@ -57,7 +58,13 @@ class RadiometricJpegSource(BaseSource):
     """
 
     def __init__(
-        self, uri: SourceUri, *, on_bad: OnBad = "raise", loop: int = 1, clock: Clock | None = None
+        self,
+        uri: SourceUri,
+        *,
+        registration: RegistrationArgument = None,
+        on_bad: OnBad = "raise",
+        loop: int = 1,
+        clock: Clock | None = None,
     ) -> None:
         super().__init__(uri.text, on_bad=on_bad, loop=loop, clock=clock)
         root = Path(uri.path)
@@ -69,8 +76,7 @@ class RadiometricJpegSource(BaseSource):
         ]
         if not self.files:
             raise ConfigError(f"{uri.text}: no radiometric JPEG of FLIR or DJI there")
-        self._rule = RegistrationRule(uri, root if root.is_dir() else root.parent)
-        self._given = "registration" in uri.options
+        self._rule = RegistrationRule.of(uri, registration, root if root.is_dir() else root.parent)
         self._dirp_path = uri.options.get("dirp") or os.environ.get(_DIRP_VARIABLE)
         self._dirp: _Dirp | None = None
         self._units: set[str] = set()
@@ -106,15 +112,11 @@ class RadiometricJpegSource(BaseSource):
             pip = thermogram.pip_info
         except Exception as error:  # flyr raises whatever its parsing meets
             raise FrameError(key, f"flyr cannot read it: {type(error).__name__}: {error}", path) from None
-        thermal, notes = _absolute(kelvin)
+        thermal = ThermalFrame(kelvin, "kelvin", calibration=Calibration.RADIOMETRIC)
         rgb = None if optical is None else RgbFrame(np.ascontiguousarray(optical[:, :, :3], np.uint8))
-        if rgb is None:
-            notes += ("the file holds no visible frame",)
-        if rgb is not None and pip is not None and not self._given:
-            registration = _pip_registration(pip, rgb.size_wh, thermal.size_wh)
-            return FramePair(key, rgb, thermal, registration, notes=notes)
-        registration_or_none, more = self._rule.choose(rgb.size_wh if rgb else None, thermal.size_wh)
-        return FramePair(key, rgb, thermal, registration_or_none, notes=notes + more)
+        stated = None if rgb is None or pip is None else _pip_registration(pip, rgb.size_wh, thermal.size_wh)
+        notes = ("the file holds no visible frame",) if rgb is None else ()
+        return self._rule.pair(key, rgb, thermal, stated=stated, notes=notes)
 
     def _read_dji(self, key: str, path: Path, data: bytes) -> FramePair:
         if self._dirp is None:
@@ -127,15 +129,14 @@ class RadiometricJpegSource(BaseSource):
                     f"(or set {_DIRP_VARIABLE}).",
                 )
             self._dirp = _Dirp(key, path, self._dirp_path)
-        thermal, notes = _absolute(self._dirp.measure(key, path, data) + 273.15)
-        return FramePair(key, None, thermal, None, notes=notes)
+        measured = self._dirp.measure(key, path, data)
+        return FramePair(key, None, ThermalFrame(measured, "celsius", calibration=Calibration.RADIOMETRIC))
 
     def _describe(self) -> dict[str, Any]:
-        origin = self._rule.origin if self._given else "the camera's picture-in-picture figures"
         return {
             "kind": "radiometric-jpeg",
             "thermal_unit": "; ".join(sorted(self._units)) or "centikelvin",
-            "registration": origin,
+            "registration": self._rule.origin,
             "licences": [],
         }
 
@@ -181,12 +182,6 @@ class _Dirp:
             raise FrameError(key, f"DJI's {name} failed with status {status}", path)
 
 
-def _absolute(kelvin: NDArray[Any]) -> tuple[ThermalFrame, tuple[str, ...]]:
-    counts = centikelvin_from(np.asarray(kelvin, np.float64), "kelvin")
-    image, facts = guard_range(counts, "centikelvin")
-    return ThermalFrame(image, facts.unit, None, facts.calibration, facts.ffc), facts.notes
-
-
 def _pip_registration(pip: Any, rgb_wh: tuple[int, int], thermal_wh: tuple[int, int]) -> Registration:
     """The thermal view lies in the middle of the visible one, `real_to_ir` times smaller, and shifted.
 
@@ -210,5 +205,5 @@ def _require_flyr(text: str) -> None:
     except ImportError:
         raise ConfigError(
             f"{text}: FLIR files need the library flyr (EUPL 1.2, so it is no part of this SDK). "
-            "Install it: pip install 'edge-sdk[flir]'"
+            f"Install it: {install_hint('flir')}"
         ) from None

@@ -136,7 +136,8 @@ class NumpyThermalStream(ThermalStream):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._stack = self._load()
-        if self._stack.ndim != 3 or self._stack.dtype != np.uint16 or not len(self._stack):
+        sound = self._stack.dtype == np.uint16 or self._stack.dtype.kind == "f"
+        if self._stack.ndim != 3 or not sound or not len(self._stack):
             raise SourceError(
                 f"{path}: expected uint16 [frames, height, width], "
                 f"found {self._stack.dtype} {list(self._stack.shape)}"
@@ -147,6 +148,8 @@ class NumpyThermalStream(ThermalStream):
         """See `ThermalStream.read`."""
         if index >= len(self._stack):
             return None
+        if self._stack.dtype != np.uint16:
+            return np.asarray(self._stack[index])
         slot = self._slot(self._stack.shape[1:], targets)
         np.copyto(slot, self._stack[index])
         return slot

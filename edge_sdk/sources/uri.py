@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
+from edge_sdk.credentials import without_password
 from edge_sdk.errors import ConfigError
 
 __all__ = ["SourceUri", "nearest", "parse_uri", "user_path"]
@@ -65,24 +66,25 @@ def parse_uri(text: str, schemes: Mapping[str, Iterable[str]]) -> SourceUri:
     if not isinstance(text, (str, os.PathLike)):
         raise ConfigError(f"a source is named by a URI like 'clip:substation', found {text!r}")
     text = os.fspath(text)
+    shown = without_password(text)
     if "\0" in text or "%00" in text:
-        raise ConfigError(f"{text!r}: a source's URI cannot hold a NUL character")
+        raise ConfigError(f"{shown!r}: a source's URI cannot hold a NUL character")
     head, has_query, query = text.partition("?")
     scheme, has_scheme, path = head.partition(":")
     scheme = scheme.strip().lower()
     if not has_scheme or "/" in scheme:
-        raise ConfigError(f"{text!r} has no scheme.{_advice(head, schemes)}")
+        raise ConfigError(f"{shown!r} has no scheme.{_advice(head, schemes)}")
     if scheme not in schemes:
         raise ConfigError(
-            f"{text!r}: unknown scheme {scheme!r}{nearest(scheme, schemes)} Known: {_list(schemes)}"
+            f"{shown!r}: unknown scheme {scheme!r}{nearest(scheme, schemes)} Known: {_list(schemes)}"
         )
     path = unquote(path.strip())
     if path.startswith("//"):
         path = path[2:]
     path = str(user_path(path)) if path.startswith("~") else path
     if not path and scheme not in ("memory", "camera"):
-        raise ConfigError(f"{text!r}: nothing stands after {scheme + ':'!r}")
-    return SourceUri(text, scheme, path, _options(text, query if has_query else "", tuple(schemes[scheme])))
+        raise ConfigError(f"{shown!r}: nothing stands after {scheme + ':'!r}")
+    return SourceUri(text, scheme, path, _options(shown, query if has_query else "", tuple(schemes[scheme])))
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -99,18 +101,18 @@ def user_path(text: str) -> Path:
         return Path(text)
 
 
-def _options(text: str, query: str, known: tuple[str, ...]) -> dict[str, str]:
+def _options(shown: str, query: str, known: tuple[str, ...]) -> dict[str, str]:
     options: dict[str, str] = {}
     for part in filter(None, query.split("&")):
         name, has_value, value = part.partition("=")
         name, value = unquote(name).strip(), unquote(value)
         if name not in known:
             which = f"Known: {_list(known)}" if known else "This scheme has none"
-            raise ConfigError(f"{text!r}: unknown option {name!r}{nearest(name, known)} {which}")
+            raise ConfigError(f"{shown!r}: unknown option {name!r}{nearest(name, known)} {which}")
         if name in options:
-            raise ConfigError(f"{text!r}: option {name!r} is given twice")
+            raise ConfigError(f"{shown!r}: option {name!r} is given twice")
         if not has_value or not value:
-            raise ConfigError(f"{text!r}: option {name!r} has no value; write {name}=...")
+            raise ConfigError(f"{shown!r}: option {name!r} has no value; write {name}=...")
         options[name] = value
     return options
 

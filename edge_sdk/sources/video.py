@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from edge_sdk.clock import Clock
 from edge_sdk.errors import ConfigError, FrameError, SourceError
 from edge_sdk.frames import FramePair, RgbFrame, ThermalFrame, ThermalUnit
+from edge_sdk.heat_units import heat_unit
 from edge_sdk.sources.base import KEPT_SKIPS, BaseSource, OnBad
-from edge_sdk.sources.registration import RegistrationRule
+from edge_sdk.sources.registration import RegistrationArgument, RegistrationRule
 from edge_sdk.sources.ring import FrameRing
 from edge_sdk.sources.thermal_stream import ThermalStream, open_thermal_stream
 from edge_sdk.sources.uri import SourceUri, user_path
@@ -40,14 +41,15 @@ class VideoSource(BaseSource):
     Options of the URI:
         thermal: the thermal file, from the working directory or beside the colour video. Without it
             the pairs have no thermal frame.
-        unit: `centikelvin` or `counts` (default).
-        registration: `identity`, `bundle` or a JSON file; by default frames of equal size are taken
-            as registered, others get the bundle's.
+        unit: what a count is, see `edge_sdk.heat_units`; counts by default.
+        registration: a JSON file, `same-view`, `centred` or `bundle`; by default frames of equal size are
+            taken to share their pixels.
         partial: `allow`: when one file ends first, go on with the other alone. By default each frame
             without a partner is a bad frame.
 
     Arguments:
         uri: the URI, taken apart.
+        registration: instead of the URI's; an object too.
         on_bad, loop, clock: see `BaseSource`.
 
     Raises:
@@ -56,13 +58,20 @@ class VideoSource(BaseSource):
     """
 
     def __init__(
-        self, uri: SourceUri, *, on_bad: OnBad = "raise", loop: int = 1, clock: Clock | None = None
+        self,
+        uri: SourceUri,
+        *,
+        registration: RegistrationArgument = None,
+        on_bad: OnBad = "raise",
+        loop: int = 1,
+        clock: Clock | None = None,
     ) -> None:
         super().__init__(uri.text, on_bad=on_bad, loop=loop, clock=clock)
         self._path = _existing(uri, "the colour video", Path(uri.path))
-        self.unit = ThermalUnit(uri.choice("unit", (known.value for known in ThermalUnit)) or "counts")
+        self.unit = heat_unit(uri.option("unit", "counts"), uri.text)
+        self._units: set[str] = set()
         self._allow_partial = uri.choice("partial", ("allow", "refuse")) == "allow"
-        self._rule = RegistrationRule(uri, self._path.parent)
+        self._rule = RegistrationRule.of(uri, registration, self._path.parent)
         thermal = uri.options.get("thermal")
         thermal_path = None if thermal is None else _existing(uri, "thermal", *_places(self._path, thermal))
         self._capture = self._open()
@@ -93,11 +102,13 @@ class VideoSource(BaseSource):
         if self._thermal is not None and not self._allow_partial:
             self._refuse_single(key, image is None, thermal_image is None)
         rgb = RgbFrame(image) if image is not None else None
-        thermal = ThermalFrame(thermal_image, self.unit) if thermal_image is not None else None
-        registration, notes = self._rule.choose(
-            rgb.size_wh if rgb else None, thermal.size_wh if thermal else None
-        )
-        return FramePair(key, rgb, thermal, registration, notes=notes + self._notes)
+        try:
+            thermal = ThermalFrame(thermal_image, self.unit) if thermal_image is not None else None
+        except ConfigError as error:
+            raise FrameError(key, str(error), self._path) from None
+        if thermal is not None:
+            self._units.add(thermal.unit.value)
+        return self._rule.pair(key, rgb, thermal, notes=self._notes)
 
     def _read_rgb(self) -> NDArray[np.uint8] | None:
         there, bgr = cast("tuple[bool, NDArray[np.uint8]]", self._capture.read(self._scratch))
@@ -182,13 +193,17 @@ class VideoSource(BaseSource):
         if self._thermal is not None:
             self._thermal.close()
 
+    @property
+    def _stated_unit(self) -> str:
+        return str((ThermalUnit.CENTIKELVIN if self.unit.absolute else ThermalUnit.COUNTS).value)
+
     def _describe(self) -> dict[str, Any]:
         return {
             "kind": "video",
             "fps": self.fps,
             "rgb_frames": self._rgb_count,
             "thermal_frames": self._thermal.count if self._thermal else None,
-            "thermal_unit": self.unit.value if self._thermal else None,
+            "thermal_unit": ("; ".join(sorted(self._units)) or self._stated_unit) if self._thermal else None,
             "registration": self._rule.origin,
             "licences": [],
         }

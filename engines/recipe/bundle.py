@@ -185,7 +185,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m engines.recipe.bundle", description=__doc__)
     parser.add_argument("--build", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path("engines/substation-rgbt"))
-    parser.add_argument("--version", default="1.0.0")
+    parser.add_argument("--version", default="1.0.1")
     options = parser.parse_args(arguments)
     write_bundle(options.build, options.out, options.version)
 

@@ -132,7 +132,7 @@ def _screen(folder: Path, pairs: Sequence[Pair], crops: Sequence[Crop]) -> dict[
 def _kernel_check(folder: Path, crops: Sequence[Crop]) -> dict[str, Any]:
     """Compares the INT8 kernels with the same graphs computed literally: Q/DQ in floating point.
 
-    An x86 CPU without VNNI adds pairs of products in 16 bits, which can saturate; then the two differ.
+    Where they differ by more than rounding, the kernels add wrongly (see edge_sdk/engine/int8_sums.py).
     """
     fast, literal = Runner(folder, "int8"), Runner(folder, "int8", literal=True)
     rows: dict[str, dict[str, float]] = {}

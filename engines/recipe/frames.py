@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
+from edge_sdk.engine.onnx_runner import CPU, open_session
 from edge_sdk.radiometry import Radiometry
 from engines.recipe.export import FEATURES
 from engines.recipe.train.data import Crop, Pair, network_input
@@ -26,20 +26,15 @@ def crops_of(pairs: Sequence[Pair]) -> Iterator[Crop]:
         yield network_input(pair, radiometry)
 
 
-def open_graph(file: Path, threads: int = 2, *, literal: bool = False) -> onnxruntime.InferenceSession:
-    """Opens a graph on the CPU.
+def open_graph(file: Path, threads: int = 2, *, literal: bool = False) -> Any:
+    """Opens a graph on the CPU as the runtime does, and returns ONNX Runtime's session.
 
     Arguments:
         file: the ONNX file.
         threads: within one graph.
         literal: run every node as written, in floating point between Q/DQ; nothing fused.
     """
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3
-    if literal:
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    return open_session(file.read_bytes(), file, CPU, threads, literal=literal).session
 
 
 def feeds(crops: Sequence[Crop], graph: str, rgb_file: Path) -> Iterator[Feed]:

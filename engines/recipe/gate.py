@@ -24,8 +24,9 @@ from calibration.gate import (
     fit_scores,
     threshold_for_recall,
 )
+from edge_sdk.box_heat import temperatures
 from edge_sdk.frames import ThermalFrame
-from edge_sdk.postprocess import Candidates, decode_grid, suppress, temperatures
+from edge_sdk.postprocess import Candidates, decode_grid, suppress
 from edge_sdk.preprocess import ThermalPlane
 from edge_sdk.radiometry import KELVIN_PER_CENTIKELVIN
 from edge_sdk.routing import GateConfig, frame_confidence, hot_delta_counts, look_at_rgb

@@ -2,60 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from live_browser import PATIENCE_MS, open_page, wait_for_text
 from live_runs import Live, eventually, live_page
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-playwright_api = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian package chromium)"),
-]
-
-PATIENCE_MS = 30_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright_api.sync_playwright() as playwright:
-        flags = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*flags, "--disable-gpu"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def live(toy_fusion: Path, tmp_path: Path) -> Iterator[Live]:
-    with live_page(toy_fusion, tmp_path) as live:
-        yield live
-
-
-def open_page(browser: Any, live: Live, **how: Any) -> tuple[Any, list[str]]:
-    context = browser.new_context(**{"viewport": {"width": 1500, "height": 1000}, **how})
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    problems: list[str] = []
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
-    own = (f"http://127.0.0.1:{live.server.address.port}/", "ws://127.0.0.1", "data:", "blob:")
-    page.on("request", lambda asked: None if asked.url.startswith(own) else problems.append(asked.url))
-    page.goto(live.url)
-    page.wait_for_function("() => document.body.dataset.frame > 2")
-    return page, problems
-
-
-def wait_for_text(page: Any, selector: str, text: str, timeout_ms: int = PATIENCE_MS) -> None:
-    page.wait_for_function(
-        "([s, t]) => document.querySelector(s).textContent.toLowerCase().includes(t)",
-        arg=[selector, text.lower()],
-        timeout=timeout_ms,
-    )
+pytestmark = pytest.mark.browser
 
 
 def test_frames_move_and_routes_change(browser: Any, live: Live) -> None:
@@ -189,10 +143,3 @@ def test_the_token_is_asked_for(browser: Any, toy_fusion: Path, tmp_path: Path) 
         page.wait_for_function("() => document.body.dataset.frame > 2")
         assert "correct-horse" not in page.url
         page.close()
-
-
-def test_a_program_that_ended_is_said_to_have_ended(browser: Any, toy_fusion: Path, tmp_path: Path) -> None:
-    with live_page(toy_fusion, tmp_path) as live:
-        page, _ = open_page(browser, live)
-    wait_for_text(page, "#banner", "no connection to the program")
-    page.context.close()

@@ -76,7 +76,7 @@ def open_tiff(folder: Path, bad: bool, **options: Any) -> BaseSource:
 def open_arrays(folder: Path, bad: bool, **options: Any) -> BaseSource:
     thermal: list[Any] = [thermal_image(index) for index in range(COUNT)]
     if bad:
-        thermal[1] = thermal[1].astype(np.float32)
+        thermal[1] = (thermal[1] >> 8).astype(np.uint8)
     rgb = [rgb_image(index) for index in range(COUNT)]
     return source_from_arrays(rgb, thermal, unit="centikelvin", **options)
 
@@ -334,7 +334,8 @@ def test_read_into_raises_for_a_bad_frame_as_next_does(flawed: Opener) -> None:
 def test_files_are_decoded_straight_into_the_memory(
     open_it: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever `settle` finds already in place was not copied."""
+    """Whatever `settle` finds already in place was not copied. OpenCV reads colour so from 4.11 on."""
+    straight = hasattr(cv2, "IMREAD_COLOR_RGB") or open_it is not open_pairs
     with open_it(tmp_path, False) as source:
         first = next(source)
         assert first.rgb is not None
@@ -350,4 +351,4 @@ def test_files_are_decoded_straight_into_the_memory(
         monkeypatch.setattr(FrameTargets, "settle", watch)
         for _ in range(COUNT - 1):
             source.read_into(rgb=rgb, thermal=thermal)
-    assert copied == [False] * (COUNT - 1)
+    assert copied == [not straight] * (COUNT - 1)

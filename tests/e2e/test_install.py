@@ -21,7 +21,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=True,
         capture_output=True,
     )
-    (built,) = folder.glob("edge_sdk-*.whl")
+    (built,) = folder.glob("edge_sdk_rgbt-*.whl")
     return built
 
 
@@ -50,7 +50,9 @@ def test_the_wheel_holds_the_engine_and_the_clip_and_not_the_recipe(wheel: Path)
     assert "edge_sdk/sources/clips/substation/clip.json" in names
     assert sum(name.startswith("edge_sdk/sources/clips/substation/thermal/") for name in names) == 150
     assert "edge_sdk/py.typed" in names
-    assert not [name for name in names if "recipe" in name or name.startswith(("tests/", "calibration/"))]
+    assert not [name for name in names if "recipe" in name or name.startswith("tests/")]
+    tops = {name.split("/")[0] for name in names if not name.startswith("edge_sdk_rgbt-")}
+    assert tops == {"edge_sdk", "edge_sdk_apps", "edge_sdk_calibration", "edge_sdk_engines"}
 
 
 def test_the_engine_is_found_by_name_from_any_folder(installed: Path, tmp_path: Path) -> None:
@@ -93,7 +95,7 @@ def test_the_jetson_extra_brings_no_opencv_and_the_others_do(wheel: Path) -> Non
     "code",
     [
         "import edge_sdk; edge_sdk.load",
-        "from edge_sdk.cli.main import main; sys.argv = ['edge-sdk', 'doctor']; main()",
+        "from edge_sdk.cli.main import main; sys.argv = ['edge-sdk', 'run']; main()",
     ],
 )
 def test_without_opencv_it_says_which_to_install(tmp_path: Path, code: str) -> None:
@@ -106,4 +108,38 @@ def test_without_opencv_it_says_which_to_install(tmp_path: Path, code: str) -> N
         check=False,
     )
     assert done.returncode in (1, 3)
-    assert "pip install edge-sdk[cpu]. On a Jetson use its own" in done.stderr
+    assert "`pip install 'opencv-python>=4.8.0.74'`. On a Jetson use its own" in done.stderr
+
+
+PROGRAMS = ("async_consumer", "camera_demo", "inspect_folder", "sla_validate", "service.edge_service")
+
+
+def test_the_programs_to_copy_from_are_installed_and_run(installed: Path, tmp_path: Path) -> None:
+    for name in PROGRAMS:
+        said = python(
+            installed,
+            tmp_path,
+            f"import runpy, sys; sys.argv = ['x', '--help']\n"
+            f"try: runpy.run_module('edge_sdk_apps.{name}', run_name='__main__')\n"
+            "except SystemExit as end: assert not end.code, end.code",
+        )
+        assert "usage:" in said, name
+    shown = python(
+        installed,
+        tmp_path,
+        "from importlib.resources import files; from edge_sdk.sla import load_sla\n"
+        "here = files('edge_sdk_apps')\n"
+        "for name in ('demo_sla', 'live_sla'): print(load_sla(here / f'{name}.yaml').name)\n"
+        "print((files('edge_sdk_apps.service') / 'edge-sdk.service').read_text().count('[Service]'))",
+    )
+    assert shown.splitlines()[-1] == "1"
+
+
+def test_calibration_is_installed_and_quantises_a_score(installed: Path, tmp_path: Path) -> None:
+    code = (
+        "import numpy as np, edge_sdk_calibration.int8, edge_sdk_calibration.gate as gate\n"
+        "print(gate.__file__, gate.area_under_curve(np.array([.1, .9]), np.array([False, True])))"
+    )
+    file, area = python(installed, tmp_path, code).split()
+    assert Path(file).is_relative_to(installed)
+    assert float(area) == 1.0

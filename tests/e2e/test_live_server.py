@@ -7,6 +7,7 @@ import http.client
 import json
 import socket
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from live_runs import Live, eventually, live_page
 
 from edge_sdk.errors import DeviceError
 from edge_sdk.live.guard import Address
+from edge_sdk.live.page_files import PAGE_FILES
 from edge_sdk.recording import Recording
 
 TOKEN = "correct-horse-battery"
@@ -56,17 +58,7 @@ def origin(live: Live) -> str:
     return f"http://127.0.0.1:{live.server.address.port}"
 
 
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
-        ("/", "text/html"),
-        ("/app.js", "text/javascript"),
-        ("/picture.js", "text/javascript"),
-        ("/register.js", "text/javascript"),
-        ("/style.css", "text/css"),
-        ("/icon.svg", "image/svg+xml"),
-    ],
-)
+@pytest.mark.parametrize(("path", "kind"), [(path, kind) for path, (_, kind) in sorted(PAGE_FILES.items())])
 def test_the_page_is_whole_and_needs_nothing_from_elsewhere(page: Live, path: str, kind: str) -> None:
     status, headers, body = ask(page, path)
     assert status == 200
@@ -76,6 +68,11 @@ def test_the_page_is_whole_and_needs_nothing_from_elsewhere(page: Live, path: st
     text = body.decode().replace("http://www.w3.org/", "")
     assert "http://" not in text
     assert "https://" not in text
+
+
+def test_every_file_of_the_page_is_served_and_no_other() -> None:
+    static = resources.files("edge_sdk.live") / "static"
+    assert sorted(name for name, _ in PAGE_FILES.values()) == sorted(file.name for file in static.iterdir())
 
 
 def test_health_metrics_and_state(page: Live) -> None:
@@ -242,7 +239,7 @@ def test_without_the_token_nothing_is_changed(guarded: Live) -> None:
 def test_the_token_opens_the_page_and_moves_into_a_cookie(guarded: Live) -> None:
     assert ask(guarded, "/?token=wrong-wrong")[0] == 401
     status, headers, _ = ask(guarded, f"/?token={TOKEN}")
-    assert (status, headers["location"]) == (303, "/")
+    assert (status, headers["location"]) == (303, "./"), "as right behind a proxy's path"
     cookie = headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=Strict" in cookie

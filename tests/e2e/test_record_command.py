@@ -167,7 +167,7 @@ def test_ctrl_c_ends_a_served_run_in_good_order(site: Path, toy_fusion: Path, tm
         assert eventually(lambda: frames() > 5)
         program.send_signal(signal.SIGTERM)
         program.communicate(timeout=60)
-    assert program.returncode == 0
+    assert program.returncode == 128 + signal.SIGTERM
     assert len(json.loads((tmp_path / "r.json").read_text())["frames"]["key"]) > 5
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs the training extra: pip install edge-sdk[train]")
-pytest.importorskip("onnxscript", reason="needs the training extra: pip install edge-sdk[train]")
+torch = pytest.importorskip("torch", reason="needs the training extra: pip install '.[train]'")
+pytest.importorskip("onnxscript", reason="needs the training extra: pip install '.[train]'")
 
 from calibration.int8 import quantise
 from edge_sdk.engine.bundle import load_bundle

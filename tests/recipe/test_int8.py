@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from calibration.int8 import check_form, measure_ranges, quantise
+from edge_sdk.engine.onnx_constants import own_constants
+from edge_sdk.engine.onnx_runner import CPU, open_session
 from edge_sdk.errors import ConfigError
 
-onnxruntime = pytest.importorskip("onnxruntime", reason="needs ONNX Runtime: pip install edge-sdk[cpu]")
+pytest.importorskip("onnxruntime", reason="needs ONNX Runtime: pip install '.[cpu]'")
 
 CHANNELS = 16
 
@@ -64,7 +66,7 @@ def _feeds(count: int = 4) -> list[dict[str, NDArray[np.float32]]]:
 
 
 def _run(file: Path) -> NDArray[np.float32]:
-    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    session = open_session(file.read_bytes(), file, CPU, 1).session  # as the runtime does: exact on any CPU
     out: NDArray[np.float32] = session.run(None, _feeds(1)[0])[0]
     return out
 
@@ -97,6 +99,16 @@ def test_the_form_is_symmetric_int8_with_fp32_biases(fp32: Path, tmp_path: Path)
             assert constants[node.input[2]].dtype == np.float32
     stored = [value for value in constants.values() if value.ndim == 4]
     assert sorted({str(value.dtype) for value in stored}) == ["float32", "int8"]
+
+
+def test_no_two_nodes_share_a_zero_point(fp32: Path, tmp_path: Path) -> None:
+    quantise(fp32, tmp_path / "int8.onnx", _feeds())
+    data = (tmp_path / "int8.onnx").read_bytes()
+    assert own_constants(data) is data
+    nodes = [node for node in onnx.load_from_string(data).graph.node if node.op_type.endswith("eLinear")]
+    zeros = [node.input[2] for node in nodes]
+    assert len(zeros) > 6
+    assert len(set(zeros)) == len(zeros)
 
 
 def test_an_int32_bias_through_dequantize_is_refused(fp32: Path, tmp_path: Path) -> None:

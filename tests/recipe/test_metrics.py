@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="needs the training extra: pip install edge-sdk[train]")
+pytest.importorskip("torch", reason="needs the training extra: pip install '.[train]'")
 
 from edge_sdk.postprocess import Candidates
 from engines.recipe.metrics import average_precision, match, mean_of

@@ -8,7 +8,7 @@ import copy
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs the training extra: pip install edge-sdk[train]")
+torch = pytest.importorskip("torch", reason="needs the training extra: pip install '.[train]'")
 
 from edge_sdk.frames import Registration
 from edge_sdk.radiometry import Radiometry

@@ -6,13 +6,14 @@ import ctypes
 import hashlib
 import json
 import struct
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from emulator import Emulator
 
-from edge_sdk.engine.onnx_runner import import_onnxruntime, session_options
+from edge_sdk.engine.onnx_runner import CPU, import_onnxruntime, open_session, session_options
 from tensorrt_double.base import MAGIC, Strict, dtype_of, shape_of
 
 ALIGNMENT = 256
@@ -59,12 +60,14 @@ class Engine(Strict):
     def __init__(self, model: bytes, layers: list[dict[str, str]], logger: Any) -> None:
         self._logger, self._layers = logger, layers
         loaded = onnx.load_model_from_string(model)
-        ort = import_onnxruntime()
-        options = session_options(1)
         if any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in loaded.graph.initializer):
             # ONNX Runtime 1.32 on the CPU fuses Q/DQ around fp16 convolutions into wrong results.
+            ort = import_onnxruntime()
+            options = session_options(1)
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        self._session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+            self._session = ort.InferenceSession(model, options, providers=[CPU])
+        else:
+            self._session = open_session(model, Path("plan"), CPU, 1).session
         self._edges = {
             edge.name: (edge, is_input)
             for edges, is_input in ((loaded.graph.input, True), (loaded.graph.output, False))

@@ -168,3 +168,11 @@ def test_precision_is_told_from_the_file(tmp_path: Path) -> None:
     )
     (tmp_path / "q.onnx").write_bytes(onnx.ModelProto.SerializeToString(model))
     assert describe_graph(tmp_path, "q.onnx", meanings)["precision"] == "int8"
+
+
+def test_a_folder_with_other_things_is_left_alone(tmp_path: Path, toy_single: Path) -> None:
+    (tmp_path / "engines").mkdir()
+    (tmp_path / "engines" / "__init__.py").touch()
+    with pytest.raises(ConfigError, match=r"not empty; .*e\.g\. .*engines/mine"):
+        new_single_bundle(toy_single / "rgb.onnx", tmp_path / "engines", name="mine", classes=["bright"])
+    assert [path.name for path in (tmp_path / "engines").iterdir()] == ["__init__.py"]

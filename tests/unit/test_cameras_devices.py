@@ -255,7 +255,7 @@ def test_a_cptv_clip_carries_times_and_ffc(tmp_path: Path) -> None:
     assert pairs[0].thermal is not None
     assert pairs[0].thermal.ffc is FfcState.COMPLETE
     assert pairs[0].thermal.timestamp_ns == 60555 * 1_000_000
-    assert pairs[0].thermal.calibration is Calibration.RADIOMETRIC
+    assert pairs[0].thermal.calibration is Calibration.UNSTATED, "the file does not say; its user does"
 
 
 def test_a_file_that_is_no_cptv_is_refused(tmp_path: Path) -> None:

@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from edge_sdk.errors import ConfigError, ShapeError
 from edge_sdk.frames import Calibration, FfcState, ThermalUnit
-from edge_sdk.sources.cameras.formats import centikelvin_from, decode_thermal, guard_range, thermal_format
+from edge_sdk.sources.cameras.formats import decode_thermal, guard_range, thermal_format
 from edge_sdk.sources.cameras.lepton import parse_telemetry
 
 Y16 = thermal_format("y16")
@@ -179,6 +177,10 @@ def test_a_double_frame_of_another_size_is_refused() -> None:
         (2950, "decikelvin", True),
         (295, "kelvin", True),
         (7000, "0.04", True),
+        (22, "celsius", True),
+        (18880, "kelvin/64", True),
+        (500, "linear:0.04:275", True),
+        (2950, "centikelvin", False),
         (7000, "counts", False),
         (29500, "auto", False),
     ],
@@ -186,35 +188,35 @@ def test_a_double_frame_of_another_size_is_refused() -> None:
 def test_degrees_are_claimed_only_where_they_are_plausible(mean: int, unit: str, claimed: bool) -> None:
     image, facts = guard_range(np.full((4, 4), mean, np.uint16), unit)
     assert (facts.unit is ThermalUnit.CENTIKELVIN) == claimed
-    assert (facts.calibration is Calibration.RADIOMETRIC) == claimed
+    assert (facts.calibration is Calibration.UNSTATED) == claimed, "a unit is its user's word"
     assert claimed or int(image[0, 0]) == mean
+    _, by_camera = guard_range(np.full((4, 4), mean, np.uint16), unit, by_camera=True)
+    assert (by_camera.calibration is Calibration.RADIOMETRIC) == claimed
 
 
 def test_full_scale_is_out_of_range() -> None:
     counts = scene()
+    counts[3, 3:5] = 65535
+    image, facts = guard_range(counts, "centikelvin")
+    assert facts.calibration is Calibration.OUT_OF_RANGE
+    assert facts.notes == ("no degrees: 2 pixels at full scale (382 C or more)",)
+    assert image is counts
+
+
+def test_a_single_pixel_at_full_scale_is_dead_and_takes_no_degrees_away() -> None:
+    counts = scene()
     counts[3, 3] = 65535
     _, facts = guard_range(counts, "centikelvin")
-    assert facts.calibration is Calibration.OUT_OF_RANGE
-    assert "full scale" in facts.notes[0]
-
-
-@given(st.integers(0, 65535), st.sampled_from(["centikelvin", "decikelvin", "kelvin", "kelvin/64"]))
-def test_conversion_is_exact_or_clipped(count: int, unit: str) -> None:
-    per_count = {"centikelvin": 1, "decikelvin": 10, "kelvin": 100, "kelvin/64": 100 / 64}[unit]
-    found = int(centikelvin_from(np.full((1, 1), count, np.uint16), unit)[0, 0])
-    assert abs(found - min(count * per_count, 65535)) <= 0.5
-
-
-def test_floating_kelvin_is_converted() -> None:
-    image = centikelvin_from(np.array([[300.126, np.nan, -4.0, 900.0]], np.float32), "kelvin")
-    assert image.tolist() == [[30013, 0, 0, 65535]]
+    assert (facts.unit, facts.notes) == (ThermalUnit.CENTIKELVIN, ())
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"name": "lepto"}, "Did you mean 'lepton'"),
-        ({"name": "y16", "unit": "celsius"}, "unit: expected auto or counts"),
+        ({"name": "y16", "unit": "celcius"}, "unit: expected counts, .*Did you mean 'celsius'"),
+        ({"name": "y16", "unit": "linear:x:1"}, "unit: expected counts"),
+        ({"name": "y16", "unit": "linear:0.04"}, "unit: expected counts"),
         ({"name": "y16", "unit": "-1"}, "unit"),
         ({"name": "y16", "unit": "nan"}, "unit"),
         ({"name": "y16", "telemetry": "top"}, "telemetry"),

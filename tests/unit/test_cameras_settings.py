@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edge_sdk.credentials import without_password
 from edge_sdk.errors import CameraError, ConfigError
 from edge_sdk.sources import open_source
 from edge_sdk.sources.cameras.device import Setting
 from edge_sdk.sources.cameras.gstreamer import has_gstreamer, pipeline_for, require_gstreamer
 from edge_sdk.sources.cameras.pair_address import camera_uri, take_apart
-from edge_sdk.sources.cameras.settings import camera_address, without_password
+from edge_sdk.sources.cameras.settings import camera_address
 
 WITH, WITHOUT = "    GStreamer:                   YES (1.20.3)\n", "    GStreamer:                   NO\n"
 
@@ -172,3 +173,20 @@ def test_an_opencv_without_gstreamer_says_what_to_do() -> None:
     require_gstreamer(camera_address("v4l2://0?via=gstreamer"), WITH)
     with pytest.raises(CameraError, match=r"built without it.*JetPack's own OpenCV.*--system-site-packages"):
         require_gstreamer(camera_address("csi://0"), WITHOUT)
+
+
+@pytest.mark.parametrize(
+    ("address", "advice"),
+    [
+        ("0", "Did you mean 'v4l2:///dev/video0'?"),
+        ("/dev/video2", "Did you mean 'v4l2:///dev/video2'?"),
+        ("video3", "Did you mean 'v4l2:///dev/video3'?"),
+        ("webcam", "Write 'v4l2:///dev/video0', 'csi://0' or 'rtsp://HOST/PATH'"),
+        (__file__, f"It is a file: write 'file:{__file__}'"),
+    ],
+)
+def test_what_is_no_address_is_advised_as_a_camera(address: str, advice: str) -> None:
+    with pytest.raises(ConfigError, match="is no address of a camera") as caught:
+        camera_address(address, "rgb")
+    assert advice in str(caught.value)
+    assert "clip:" not in str(caught.value)

@@ -159,7 +159,9 @@ def test_without_cuda_bindings_it_says_what_to_install(
     stream: CudaStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
-    with pytest.raises(DeviceNotFoundError, match=r"edge-sdk\[jetson\], or run without graphs"):
+    with pytest.raises(
+        DeviceNotFoundError, match=r"pip install 'cuda-bindings>=12\.8.*', or run without graphs"
+    ):
         capture(stream, lambda: None)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,7 +50,8 @@ def two() -> Detections:
 
 def test_items_carry_names_and_temperatures() -> None:
     first, second = two()
-    assert first == Detection("hotspot", pytest.approx(0.9), (1, 2, 11, 22), HEAT)
+    assert first == Detection("hotspot", first.score, (1, 2, 11, 22), HEAT)
+    assert first.score == pytest.approx(0.9)
     assert second.class_name == "insulator"
     assert second.temperatures is None
     assert repr(two()) == "hotspot 0.90, insulator 0.40"
@@ -172,3 +175,44 @@ def test_overlap_against_a_slow_reference(first: np.ndarray, second: np.ndarray)
     for i, one in enumerate(first):
         for j, other in enumerate(second):
             assert fast[i, j] == pytest.approx(slow_iou(one, other), abs=1e-6)
+
+
+def test_results_for_coco_are_pythons_own_numbers() -> None:
+    ids = {name: np.int64(index + 5) for index, name in enumerate(CLASSES)}
+    entries = two().to_coco(np.int32(7), ids)  # type: ignore[arg-type]
+    assert json.loads(json.dumps(entries)) == entries
+    assert [type(entries[0][name]) for name in ("image_id", "category_id", "score")] == [int, int, float]
+    with pytest.raises(ConfigError, match="image_id: expected a whole number, found 'a'"):
+        two().to_coco("a")  # type: ignore[arg-type]
+
+
+def test_arrays_of_other_types_are_converted_and_those_of_the_right_one_shared() -> None:
+    boxes = np.array([[1, 2, 3, 4]], np.float32)
+    assert Detections(boxes, np.ones(1, np.float32), np.zeros(1, np.int64), CLASSES).xyxy is boxes
+    made = Detections([[1, 2, 3, 4]], [0.5], np.array([1], np.uint8), list(CLASSES), [None])  # type: ignore[arg-type]
+    assert (made.xyxy.dtype, made.scores.dtype, made.class_ids.dtype) == (np.float32, np.float32, np.int64)
+    assert (made.class_names, made.temperatures) == (CLASSES, (None,))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("class_ids", np.array([1.7, 0.0]), "class_ids: expected an array of whole numbers, found float64"),
+        ("scores", ["high", "low"], "scores: expected an array of numbers"),
+        ("xyxy", None, "xyxy: expected an array of numbers"),
+        ("class_names", "insulator", "class_names: expected several texts"),
+        ("temperatures", (273.0, None), "expected BoxTemperatures or None, found 273.0"),
+    ],
+)
+def test_members_of_another_kind_are_refused(name: str, value: Any, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        replace(two(), **{name: value})
+
+
+def test_heat_is_in_kelvin_or_counts_and_its_numbers_are_pythons() -> None:
+    heat = BoxTemperatures("K", np.float32(1), 2, np.uint16(3), None)  # type: ignore[arg-type]
+    assert [type(value) for value in (heat.min, heat.mean, heat.max)] == [float] * 3
+    with pytest.raises(ConfigError, match="expected 'K' or 'counts', found 'C'"):
+        BoxTemperatures("C", 1, 2, 3, None)
+    with pytest.raises(ConfigError, match="box_xyxy"):
+        Detection("a", 0.5, (1, 2, 3))  # type: ignore[arg-type]

@@ -82,7 +82,7 @@ class TestChoice:
 
         def loads(_: Bundle, *, provider: str, **__: object) -> object:
             asked.append(provider)
-            return SimpleNamespace(provider=provider)
+            return SimpleNamespace(provider=provider, int8_sums="")
 
         monkeypatch.setattr(module, "OnnxRunner", loads)
         _, choice = open_runner(bundle)
@@ -101,6 +101,11 @@ class TestChoice:
     def test_an_unknown_device(self, bundle: Bundle) -> None:
         with pytest.raises(ConfigError, match=r"Did you mean 'cuda'\?"):
             open_runner(bundle, "cud")
+
+    @pytest.mark.parametrize(("word", "meant"), [("gpu", "cuda"), ("GPU:0", "cuda"), ("trt", "tensorrt")])
+    def test_a_device_by_another_name(self, bundle: Bundle, word: str, meant: str) -> None:
+        with pytest.raises(ConfigError, match=rf"Did you mean '{meant}'\?"):
+            open_runner(bundle, word)
 
 
 class TestMachine:

@@ -30,7 +30,11 @@ def pair_of(size_wh: tuple[int, int] = SIZE_WH, unit: ThermalUnit = ThermalUnit.
     )
 
 
-def result_of(*boxes: tuple[float, float, float, float], route: Route = Route.FUSE) -> FrameResult:
+def result_of(
+    *boxes: tuple[float, float, float, float],
+    route: Route = Route.FUSE,
+    size_wh: tuple[int, int] = SIZE_WH,
+) -> FrameResult:
     count = len(boxes)
     detections = Detections(
         np.array(boxes, np.float32).reshape(-1, 4),
@@ -49,6 +53,7 @@ def result_of(*boxes: tuple[float, float, float, float], route: Route = Route.FU
         consulted,
         {"engine": 9_000_000},
         {"fuse": 8_000_000},
+        registration=Registration.identity(size_wh, "test"),
     )
 
 
@@ -63,7 +68,7 @@ def halves(picture: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.ui
     ("size_wh", "half_wh"), [((48, 32), (960, 640)), ((640, 800), (640, 800)), ((1920, 1440), (1440, 1080))]
 )
 def test_each_half_is_large_enough_to_read(size_wh: tuple[int, int], half_wh: tuple[int, int]) -> None:
-    picture = annotate(pair_of(size_wh), result_of())
+    picture = annotate(pair_of(size_wh), result_of(size_wh=size_wh))
     assert picture.dtype == np.uint8
     left, right = halves(picture)
     assert (left.shape[1], left.shape[0]) == (right.shape[1], right.shape[0]) == half_wh
@@ -71,7 +76,7 @@ def test_each_half_is_large_enough_to_read(size_wh: tuple[int, int], half_wh: tu
 
 def test_frames_are_not_drawn_upon() -> None:
     pair = pair_of((320, 640))
-    annotate(pair, result_of((10, 10, 60, 60)))
+    annotate(pair, result_of((10, 10, 60, 60), size_wh=(320, 640)))
     assert pair.rgb is not None
     assert pair.thermal is not None
     np.testing.assert_array_equal(pair.rgb.image, rgb_image(1, (320, 640)))
@@ -102,7 +107,7 @@ def test_the_thermal_frame_is_laid_on_the_rgb_frame() -> None:
     cold = np.full((16, 24), 29000, np.uint16)
     cold[8:10, 10:12] = 34000
     pair = replace(pair_of(), thermal=ThermalFrame(cold, ThermalUnit.CENTIKELVIN), registration=None)
-    _, right = halves(annotate(pair, result_of(), registration))
+    _, right = halves(annotate(pair, replace(result_of(), registration=registration)))
     scale = right.shape[1] / SIZE_WH[0]
     hot = np.argwhere(right[:-40].sum(axis=2) > 600).mean(axis=0) / scale
     np.testing.assert_allclose(hot[::-1], [1.5 * 11 + 2, 1.5 * 9 + 3], atol=0.2)
@@ -124,8 +129,8 @@ def test_every_route_and_a_lost_camera(route: Route, lost: str, registered: bool
     pair = replace(
         pair, rgb=None if lost == "rgb" else pair.rgb, thermal=None if lost == "thermal" else pair.thermal
     )
-    pair = pair if registered else replace(pair, registration=None)
-    picture = annotate(pair, result_of((1, 1, 20, 20), route=route))
+    result = result_of((1, 1, 20, 20), route=route)
+    picture = annotate(pair, result if registered else replace(result, registration=None))
     assert picture.shape == annotate(pair_of(), result_of()).shape
 
 
@@ -155,7 +160,7 @@ def test_what_the_network_did_not_use_is_said(monkeypatch: pytest.MonkeyPatch) -
     seen = result_of(route=Route.RGB)
     annotate(pair_of(), replace(seen, signals=replace(seen.signals, hot_delta_k=2.5)))
     annotate(pair_of(), result_of(route=Route.THERMAL))
-    annotate(replace(pair_of(), registration=None), result_of())
+    annotate(pair_of(), replace(result_of(), registration=None))
     annotate(replace(pair_of(), thermal=None), result_of(route=Route.RGB))
     assert {
         "Thermal - not used by the network",

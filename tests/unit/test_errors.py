@@ -45,7 +45,11 @@ CASES: list[tuple[errors.EdgeSdkError, list[str], dict[str, object]]] = [
     ),
     (
         errors.OpenCvMissingError("No module named 'cv2'"),
-        ["No module named 'cv2'", "pip install edge-sdk[cpu]", "apt-get install libopencv-python"],
+        [
+            "No module named 'cv2'",
+            "pip install 'opencv-python>=4.8.0.74'",
+            "apt-get install libopencv-python",
+        ],
         {"wanted": "OpenCV"},
     ),
     (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_sdk.errors import ShapeError
+from edge_sdk.errors import ConfigError, ShapeError
 from edge_sdk.frames import (
     FramePair,
     Registration,
@@ -49,7 +49,7 @@ def test_an_rgb_frame_of_the_wrong_kind_is_refused(image: Any, found: str) -> No
     [
         (np.zeros((4, 5), np.uint8), "uint8 [4, 5]"),
         (np.zeros((4, 5, 1), np.uint16), "uint16 [4, 5, 1]"),
-        (np.zeros((4, 5), np.int16), "int16 [4, 5]"),
+        (np.full((4, 5), -1, np.int16), "int16 [4, 5], -1 to -1"),
         (np.zeros((4, 5), np.float32), "float32 [4, 5]"),
         (np.zeros((4, 0), np.uint16), "[4, 0]"),
         ("frame.png", "str"),
@@ -103,10 +103,12 @@ def test_a_registration_for_no_pixels_is_refused(size_wh: Any) -> None:
         Registration(SHIFT, (64, 48), size_wh)
 
 
-@given(SIZES, SIZES, SIZES, SIZES)
+@given(SIZES, SIZES, st.integers(1, 9), st.integers(1, 9))
 def test_frames_of_other_sizes_keep_their_corners(
-    rgb: tuple[int, int], thermal: tuple[int, int], rgb_now: tuple[int, int], thermal_now: tuple[int, int]
+    rgb: tuple[int, int], thermal: tuple[int, int], rgb_times: int, thermal_times: int
 ) -> None:
+    rgb_now = rgb[0] * rgb_times, rgb[1] * rgb_times
+    thermal_now = thermal[0] * thermal_times, thermal[1] * thermal_times
     scale = ((rgb[0] / thermal[0], 0.0, 0.0), (0.0, rgb[1] / thermal[1], 0.0), (0.0, 0.0, 1.0))
     matrix = Registration(scale, rgb, thermal).matrix_for(rgb_now, thermal_now)
     corner = matrix @ [thermal_now[0], thermal_now[1], 1]
@@ -160,3 +162,87 @@ def test_the_middle_value_is_a_median(values: list[int]) -> None:
 def test_a_pair_needs_no_more_than_its_key() -> None:
     pair = FramePair("k", None, None)
     assert (pair.registration, pair.skew_ms, pair.read_ns, pair.notes) == (None, None, 0, ())
+
+
+# Wrong arguments
+
+COLOUR = np.zeros((4, 5, 3), np.uint8)
+RAW = np.full((4, 5), 29500, np.uint16)
+
+
+@pytest.mark.parametrize(
+    ("image", "remedy"),
+    [
+        (RAW, "Were RGB and thermal swapped"),
+        (COLOUR[..., 0], r"numpy\.dstack"),
+        (COLOUR[..., :1], r"numpy\.dstack"),
+        (np.zeros((4, 5, 4), np.uint8), r"image\[:, :, :3\]"),
+        (np.zeros((3, 4, 5), np.uint8), "transpose"),
+        (COLOUR / 255.0, r"image \* 255"),
+        (COLOUR.astype(np.uint16), "16 bits a colour"),
+        (COLOUR[None], r"batch\[0\]"),
+        (COLOUR.astype(np.int32), "cvtColor"),
+    ],
+)
+def test_a_picture_that_is_none_gets_the_line_that_makes_one(image: Any, remedy: str) -> None:
+    with pytest.raises(ShapeError, match=remedy):
+        RgbFrame(image)
+
+
+def test_a_colour_picture_in_place_of_heat_is_named() -> None:
+    with pytest.raises(ShapeError, match="Were RGB and thermal swapped"):
+        ThermalFrame(COLOUR)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((ThermalFrame(RAW), RgbFrame(COLOUR)), "swapped"),
+        ((ThermalFrame(RAW), None), "swapped"),
+        ((COLOUR, None), r"rgb: .*an array, uint8 \[4, 5, 3\]\. Wrap it: rgb=edge_sdk\.RgbFrame\(array\)"),
+        ((None, RAW), r"thermal: .*an array, uint16 .*thermal=edge_sdk\.ThermalFrame\(array, unit\)"),
+        (("a.png", None), r"FramePair rgb: expected RgbFrame or None, found str"),
+        ((None, None, "bundle"), "registration: expected a Registration, found str"),
+        ((None, None, None, "3"), "skew_ms: expected a number"),
+        ((None, None, None, float("nan")), "skew_ms: expected a finite number"),
+        ((None, None, None, None, -1), "read_ns: expected 0 or more"),
+        ((None, None, None, None, 1.5), "read_ns: expected a whole number"),
+        ((None, None, None, None, 0, "note"), "notes: expected several texts"),
+        ((None, None, None, None, 0, (), 3), "rgb_fault: expected text"),
+    ],
+)
+def test_wrong_arguments_of_a_pair_are_named(arguments: Any, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        FramePair("k", *arguments)
+
+
+def test_a_frame_in_place_of_the_key_is_named() -> None:
+    with pytest.raises(ConfigError, match="key: expected text that names the pair, found a frame"):
+        FramePair(RgbFrame(COLOUR), ThermalFrame(RAW))  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"write str\(3\)"):
+        FramePair(3)  # type: ignore[arg-type]
+
+
+def test_either_frame_may_be_left_out() -> None:
+    assert FramePair("k", RgbFrame(COLOUR)).thermal is None
+    assert FramePair("k", thermal=ThermalFrame(RAW)).rgb is None
+
+
+def test_members_become_their_own_types() -> None:
+    pair = FramePair("k", None, None, None, np.float32(2), np.int64(3), ["a"])  # type: ignore[arg-type]
+    assert (type(pair.skew_ms), type(pair.read_ns), pair.notes) == (float, int, ("a",))
+    frame = RgbFrame(COLOUR, np.int64(7), np.uint8(2))  # type: ignore[arg-type]
+    assert (type(frame.timestamp_ns), type(frame.sequence)) == (int, int)
+    for wrong in (1.5, "7", True):
+        with pytest.raises(ConfigError, match="timestamp_ns: expected a whole number"):
+            RgbFrame(COLOUR, wrong)  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match="sequence: expected a whole number"):
+            ThermalFrame(RAW, sequence=wrong)  # type: ignore[arg-type]
+
+
+def test_what_is_known_of_a_thermal_frame_is_known_of_its_pair() -> None:
+    dead = np.full((16, 16), 29500, np.uint16)
+    dead[3, 3] = 0
+    pair = FramePair("k", None, ThermalFrame(dead, "centikelvin"), notes=("mended",))
+    assert pair.notes == ("mended", "1 thermal pixel gives no value")
+    assert pair.copied().notes == pair.notes

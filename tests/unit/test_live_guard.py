@@ -7,7 +7,8 @@ import socket
 import pytest
 
 from edge_sdk.errors import ConfigError
-from edge_sdk.live.guard import Address, Guard, parse_address
+from edge_sdk.live.guard import Address, Guard, bearer_tokens, parse_address
+from edge_sdk.live.proxy import parse_proxy
 
 LOOPBACK, OPEN = Address("127.0.0.1", 8080), Address("0.0.0.0", 8080)
 
@@ -116,26 +117,78 @@ def test_origins(headers: dict[str, str], ours: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("headers", "right"),
+    ("headers", "tokens"),
     [
-        ({}, False),
-        ({"Authorization": "Bearer a-long-token"}, True),
-        ({"Authorization": "Bearer a-long-tokeN"}, False),
-        ({"Authorization": "Bearer "}, False),
-        ({"Authorization": "Basic a-long-token"}, False),
-        ({"Authorization": "Bearer ä-löng-token"}, False),
-        ({"Cookie": "edge_sdk_8080=a-long-token"}, True),
-        ({"Cookie": "x=1; edge_sdk_8080=a-long-token; y=2"}, True),
-        ({"Cookie": "edge_sdk_9090=a-long-token"}, False),
-        ({"Cookie": "edge_sdk_8080=wrong-token"}, False),
-        ({"Cookie": "\x00;;=="}, False),
+        ({}, []),
+        ({"Authorization": "Bearer a-long-token"}, ["a-long-token"]),
+        ({"Authorization": "bearer  a-long-token "}, ["a-long-token"]),
+        ({"Authorization": "Bearer "}, []),
+        ({"Authorization": "Basic a-long-token"}, []),
+        ({"Authorization": "Bearer ä-löng-token"}, ["ä-löng-token"]),
     ],
 )
-def test_tokens(headers: dict[str, str], right: bool) -> None:
-    assert Guard(OPEN, "a-long-token").token_is_right(headers) is right
+def test_tokens_of_requests(headers: dict[str, str], tokens: list[str]) -> None:
+    assert bearer_tokens(headers) == tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [("a-long-token", True), ("a-long-tokeN", False), ("", False), ("ä", False), ("\udcff", False)],
+)
+def test_tokens(text: str, right: bool) -> None:
+    assert Guard(OPEN, "a-long-token").is_token(text) is right
+    assert not Guard(LOOPBACK).is_token(text), "none is needed"
+
+
+def test_any_right_cookie_opens_the_page_among_whatever_others() -> None:
+    guard = Guard(OPEN, "a-long-token")
+    ours, right = guard.cookie_name, guard.cookie_value
+    for header in (
+        f"{ours}={right}",
+        f'{ours}="{right}"',
+        f"x=1; {ours}={right}; y=2",
+        f"{{odd}}=[a b,c]; =; ;; \x00=\x7f; {ours}={right}",
+        f"{ours}=stale; {ours}={right}",
+    ):
+        assert guard.cookie_is_right({"Cookie": header}), header
+        assert not guard.has_stale_cookie({"Cookie": header})
+    for header in (f"{ours}=stale", f"{ours}=", f"{ours}=a-long-token"):
+        assert not guard.cookie_is_right({"Cookie": header}), header
+        assert guard.has_stale_cookie({"Cookie": header})
+    for header in ("", f"edge_sdk_9090={right}", f"{ours}x={right}", "\x00;;=="):
+        assert not guard.cookie_is_right({"Cookie": header}), header
+        assert not guard.has_stale_cookie({"Cookie": header}), "another's cookie is none of our business"
+
+
+def test_the_cookie_follows_from_the_token_and_does_not_tell_it() -> None:
+    guard = Guard(OPEN, "a-long-token")
+    assert guard.cookie_value == Guard(Address("::1", 1), "a-long-token").cookie_value
+    assert guard.cookie_value != Guard(OPEN, "another-token").cookie_value
+    assert "a-long-token" not in guard.cookie_value
+    assert guard.cookie_name.startswith("edge_sdk_8080_")
+    assert guard.cookie_name != Guard(Address("0.0.0.0", 9090), "a-long-token").cookie_name
+
+
+def test_behind_a_proxy() -> None:
+    guard = Guard(LOOPBACK, "a-long-token", proxy=parse_proxy("https://site.example/yard7/"))
+    for host in ("site.example", "SITE.example:443", "127.0.0.1:8080"):
+        assert guard.host_is_ours(host), host
+    assert not guard.host_is_ours("evil.example")
+    for origin, host, ours in (
+        ("https://site.example", "site.example", True),
+        ("https://site.example", "127.0.0.1:8080", True),
+        ("http://site.example", "site.example", False),
+        ("https://site.example:444", "site.example", False),
+        ("https://evil.example", "site.example", False),
+        ("http://127.0.0.1:8080", "127.0.0.1:8080", True),
+    ):
+        assert guard.origin_is_ours({"Origin": origin, "Host": host}) is ours, (origin, host)
+    made = Guard(LOOPBACK, proxy=parse_proxy("https://site.example"))
+    assert made.token_was_made, "whoever reaches the proxy would reach the page"
 
 
 def test_the_url_holds_the_token() -> None:
     assert Address("127.0.0.1", 80).url() == "http://127.0.0.1:80/"
+    assert Address("::1", 80).url("a&b c").endswith("?token=a%26b%20c")
     assert Address("::1", 80).url("abc") == "http://[::1]:80/?token=abc"
     assert Address("0.0.0.0", 80).url() == f"http://{socket.gethostname()}:80/"

@@ -211,12 +211,12 @@ def _watched(machine: Machine, rss_kb: list[int | None], period_s: float) -> Run
 @pytest.mark.parametrize(
     ("growth_kb", "period_s", "limit", "verdict"),
     [
-        (0, 60, 2, Outcome.PASS),  # an hour, and 1.05 MB may hide in it
-        (0, 60, 1, Outcome.INCONCLUSIVE),
-        (0, 1, 2, Outcome.INCONCLUSIVE),  # a minute shows no megabyte an hour
-        (0, 1, 100, Outcome.PASS),
+        (0, 60, 50, Outcome.PASS),  # an hour without a step of 8 MB
+        (0, 60, 40, Outcome.INCONCLUSIVE),
+        (0, 1, 2, Outcome.INCONCLUSIVE),
+        (0, 1, 100, Outcome.INCONCLUSIVE),  # a minute shows no rate of steps
         (500, 60, 20, Outcome.FAIL),  # 30.7 MB/h
-        (500, 60, 35, Outcome.PASS),
+        (500, 60, 90, Outcome.PASS),
         (500, 60, 31, Outcome.INCONCLUSIVE),
     ],
 )
@@ -230,7 +230,7 @@ def test_growth_passes_only_when_its_bound_is_inside(
     assert clause.upper is not None
     assert clause.lower < float(clause.estimate or 0) + 1e-9
     if verdict is Outcome.INCONCLUSIVE:
-        assert "run longer" in clause.reason
+        assert "do not decide it: growth comes in steps, of 8 MB or those seen. Run longer." in clause.reason
 
 
 def test_growth_needs_samples_and_is_not_taken_from_the_start(machine: Machine) -> None:
@@ -245,8 +245,17 @@ def test_growth_needs_samples_and_is_not_taken_from_the_start(machine: Machine) 
         "no sample of the process's memory was taken.",
     )
     filling = [100_000] * 20 + [300_000] * 200
-    clause = only(_watched(machine, filling, 1), "memory: {rss_slope_mb_per_h: 50}")
+    clause = only(_watched(machine, filling, 1), "memory: {rss_slope_mb_per_h: 1000}")
     assert (clause.verdict, clause.samples, clause.estimate) == (Outcome.PASS, 200, pytest.approx(0))
+
+
+def test_growth_in_the_first_half_of_an_hour_is_no_warm_up(machine: Machine) -> None:
+    grown = [300_000 + min(minute, 30) * 26_000 for minute in range(60)]
+    clause = only(_watched(machine, list(grown), 60), "memory: {rss_slope_mb_per_h: 500}")
+    assert clause.samples >= 58
+    assert clause.verdict is not Outcome.PASS
+    assert clause.estimate is not None
+    assert float(clause.estimate) > 500
 
 
 def test_a_record_without_state_says_that_throttling_would_not_show(machine: Machine) -> None:

@@ -504,7 +504,7 @@ def test_kill_9_leaves_a_note_that_the_next_call_works_off(jetson: Jetson) -> No
     assert leftover is not None
     assert not leftover.alive
     shown = _command(jetson, "show")
-    assert "Put it back: sudo edge-sdk machine restore." in shown.communicate(timeout=120)[0]
+    assert "Put it back: `sudo edge-sdk machine restore`." in shown.communicate(timeout=120)[0]
     restored = _command(jetson, "restore")
     out, _ = restored.communicate(timeout=120)
     assert restored.returncode == 0

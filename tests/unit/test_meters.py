@@ -260,7 +260,7 @@ def test_jetson_stats_is_asked_in_a_process_of_its_own(tmp_path: Path) -> None:
 
 
 def test_jetson_stats_that_is_missing_or_broken_is_no_meter(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match=r"pip install edge-sdk\[jtop\]"):
+    with pytest.raises(Unavailable, match=r"pip install 'jetson-stats>=4\.2' \(in a checkout"):
         JtopMeter(installed=lambda name: "")
     for body, words in (
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -472,8 +473,9 @@ def test_what_is_assumed_of_the_registration_is_noted(toy_plain: Path, tmp_path:
         result = detector(pair(rgb(), thermal(), notes=("mended",)))
         assert result.notes == (
             "mended",
-            "registration assumed: RGB and thermal frames share their pixels",
+            "registration assumed: equal frame sizes",
         )
+        assert result.registration == Registration.identity(SIZE_WH, "assumed: equal frame sizes")
         assert detector(pair(rgb(), thermal(), registration=SHIFT)).notes == ()
         assumed = Registration.identity(SIZE_WH, "assumed: equal frame sizes")
         assert detector(pair(rgb(), thermal(), registration=assumed)).notes == (
@@ -481,8 +483,11 @@ def test_what_is_assumed_of_the_registration_is_noted(toy_plain: Path, tmp_path:
         )
         said = "registration assumed: equal frame sizes"
         assert detector(pair(rgb(), thermal(), registration=assumed, notes=(said,))).notes == (said,)
-        with pytest.raises(ConfigError, match=r"'k': no registration of thermal \(64, 48\).*\(128, 96\)"):
+        with pytest.raises(
+            ConfigError, match=r"'k': no registration of thermal 64x48 to RGB 128x96 .*'same-view' where"
+        ) as caught:
             detector(pair(rgb(size_wh=(128, 96)), thermal()))
+        assert "'bundle'" not in str(caught.value), "this engine has no camera rig to ask for"
     folder = write_toy_fusion_bundle(
         tmp_path / "with-default",
         registration={
@@ -492,10 +497,14 @@ def test_what_is_assumed_of_the_registration_is_noted(toy_plain: Path, tmp_path:
             "depth_m": 12.0,
         },
     )
-    with spy_on(folder) as detector:
+    with spy_on(folder) as detector, pytest.raises(ConfigError, match="'bundle' where your cameras are"):
+        detector(pair(rgb(size_wh=(128, 96)), thermal()))
+    with load(str(folder), device="cpu", threads=1, registration="bundle") as detector:
         heat = thermal((3, 2))
         result = detector(pair(rgb(size_wh=(128, 96)), heat))
-        assert result.notes == ("registration assumed: the engine bundle's default, exact at 12 m",)
+        assert result.notes == (
+            "registration of the engine bundle's own camera rig, as asked, exact at 12 m",
+        )
         lost = detector(pair(None, heat))
         np.testing.assert_array_equal(
             lost.detections.xyxy, [d.box_xyxy for d in result.detections if d.class_name == "hot"]
@@ -686,7 +695,9 @@ def test_single_graphs_of_every_kind_run(tmp_path: Path, reads: str, route: Rout
     assert (result.route, result.reason) == (route, Reason.ONLY_GRAPH)
     assert result.thermal_consulted == (reads != "rgb")
     assert [found.box_xyxy for found in result.detections] == [(16, 8, 24, 16)]
-    assert (result.detections[0].temperatures is None) == (reads == "rgb")
+    heat = result.detections[0].temperatures
+    assert heat is not None
+    assert heat.max == pytest.approx(595, abs=0.5), "under the box, whatever the engine reads"
 
 
 def test_a_missing_frame_of_a_single_graph_is_a_source_error(tmp_path: Path) -> None:
@@ -905,3 +916,89 @@ def test_a_run_reads_into_the_engine_unless_pairs_are_shown(toy_fusion: Path) ->
 def rgb_pixels(item: FramePair) -> NDArray[np.uint8]:
     assert item.rgb is not None
     return item.rgb.image
+
+
+# Who may use a detector
+
+
+class _Held(SpyRunner):
+    """Stands still inside a graph until it is let go."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.inside, self.go = threading.Event(), threading.Event()
+
+    def run(self, graph: str) -> None:
+        self.inside.set()
+        assert self.go.wait(30)
+        super().run(graph)
+
+
+def test_a_second_thread_is_refused_while_the_first_one_is_inside(toy_plain: Path) -> None:
+    bundle = load_bundle(toy_plain)
+    runner = _Held(bundle)
+    choice = DeviceChoice("cpu", runner.provider, "int8", 1)
+    detector = Detector(bundle, runner, choice=choice, gate=bundle.manifest.gate, clock=FakeClock())
+    frames, found = pair(rgb(), thermal()), []
+    first = threading.Thread(target=lambda: found.append(detector(frames)))
+    first.start()
+    assert runner.inside.wait(30)
+    for use in (
+        lambda: detector(frames),
+        detector.reset,
+        detector.close,
+        lambda: detector.resume(detector.memory),
+        lambda: detector.read_from(MemorySource([frames])),
+    ):
+        with pytest.raises(StateError, match=r"in use by another thread: results would mix.*queue\.Queue"):
+            use()
+    assert detector.stats().frames == 0
+    runner.go.set()
+    first.join()
+    assert len(found) == 1
+    assert detector(frames).key == "k", "handing it over, one after the other, is fine"
+    detector.close()
+
+
+def test_an_error_frees_the_detector_again(toy_plain: Path) -> None:
+    with spy_on(toy_plain) as detector:
+        with pytest.raises(ConfigError):
+            detector(pair(rgb(size_wh=(128, 96)), thermal()))
+        assert detector(pair(rgb(), thermal())).key == "k"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (rgb(), r"found RgbFrame: write detector\(FramePair\(key, rgb_frame\)\)"),
+        (thermal(), r"found ThermalFrame: write detector\(FramePair\(key, thermal=thermal_frame\)\)"),
+        (rgb().image, r"found ndarray: write detector\(FramePair\(key, RgbFrame\(rgb\), ThermalFrame"),
+        ((rgb(), thermal()), "found tuple"),
+        (None, "found NoneType"),
+    ],
+)
+def test_what_is_no_pair_is_named(given: Any, words: str, toy_plain: Path) -> None:
+    with spy_on(toy_plain) as detector, pytest.raises(ConfigError, match=words):
+        detector(given)
+
+
+def test_dead_pixels_are_noted_and_fool_neither_route_nor_temperature(
+    spied: tuple[Detector, SpyRunner],
+) -> None:
+    image = thermal().image.copy()
+    image[20, 30] = 65535
+    image[40, 10] = 0
+    result = spied[0](pair(rgb((2, 1)), ThermalFrame(image, "centikelvin")))
+    assert "2 thermal pixels give no value" in result.notes
+    assert result.reason is not Reason.HOT_REGION
+    assert result.signals.hot_delta_k is not None
+    assert result.signals.hot_delta_k < 1
+
+
+def test_json_has_kelvin_only_where_there_is_kelvin(spied: tuple[Detector, SpyRunner]) -> None:
+    in_kelvin = frame_line(spied[0](pair(rgb(), thermal())))["signals"]
+    in_counts = frame_line(spied[0](pair(rgb(), thermal(unit=ThermalUnit.COUNTS))))["signals"]
+    assert in_kelvin["hot_delta_k"] is not None
+    assert "hot_delta_noise" not in in_kelvin
+    assert in_counts["hot_delta_k"] is None
+    assert in_counts["hot_delta_noise"] > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,14 @@ from edge_sdk.engine.plan_key import SIDECAR_NAME
 from edge_sdk.engine.plan_store import PLANS_VARIABLE, PlanStore
 from edge_sdk.engine.tensorrt_build import BuildOptions
 from edge_sdk.engine.tensorrt_lane import GpuTimes
-from edge_sdk.errors import ConfigError, DeviceError, EngineError, PlanMismatchError, PlanRejectedError
+from edge_sdk.errors import (
+    ConfigError,
+    DeviceError,
+    DeviceNotFoundError,
+    EngineError,
+    PlanMismatchError,
+    PlanRejectedError,
+)
 from edge_sdk.frames import FramePair
 
 
@@ -342,3 +350,15 @@ def module_trial(graph: str, kept: bool) -> Any:
     from edge_sdk.engine.tensorrt_graphs import GraphTrial
 
     return GraphTrial(graph, kept, "measured faster", 42, 1.0, 0.9, (0.08, 0.1, 0.12))
+
+
+@pytest.mark.parametrize("module", ["onnxruntime", "onnx"])
+def test_what_the_comparison_needs_is_missed_before_anything_is_built(
+    bundle: Bundle, tensorrt: Any, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    steps: list[Any] = []
+    with pytest.raises(DeviceNotFoundError, match=rf"pip install '{module}>=") as missing:
+        build_plans(bundle, BuildOptions(), progress=lambda *step: steps.append(step))
+    assert not steps
+    assert "opencv" not in str(missing.value)  # on a Jetson one from pip would hide JetPack's

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from edge_sdk.box_heat import temperatures
 from edge_sdk.detections import box_iou
 from edge_sdk.errors import ConfigError, ShapeError
 from edge_sdk.frames import ThermalFrame, ThermalPlane, ThermalUnit
-from edge_sdk.postprocess import Candidates, DecodeSpec, decode, decode_grid, suppress, temperatures
+from edge_sdk.postprocess import Candidates, DecodeSpec, decode, decode_grid, suppress
 
 CLASSES = ("a", "b", "c")
 
@@ -379,3 +380,86 @@ def test_a_homography_of_negative_scale_is_the_same_homography() -> None:
 def test_a_calibration_that_turns_scores_round_is_refused(pair: tuple[float, float]) -> None:
     with pytest.raises(ConfigError, match=r"score_calibration\.fuse\.a: expected a finite slope above 0"):
         DecodeSpec(score_calibration={"fuse": {"a": pair}})
+
+
+def turned(degrees: float) -> ThermalPlane:
+    """A thermal camera turned against the network's input about the middle of a 64x48 frame."""
+    angle = np.radians(degrees)
+    turn = np.array([[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1]])
+    to_middle, back = np.eye(3), np.eye(3)
+    to_middle[:2, 2], back[:2, 2] = (-32, -24), (32, 24)
+    return ThermalPlane(29500, 0.01, back @ turn @ to_middle)
+
+
+def test_a_box_of_a_turned_camera_does_not_see_the_heat_beside_it() -> None:
+    """At 5 degrees a hot spot lies in the upright rectangle around the box, and 3 pixels clear of the box."""
+    image = np.full((48, 64), 29500, np.uint16)
+    where = turned(5)
+    _, y, _ = where.to_input @ np.stack(
+        [g.reshape(-1) for g in (*np.mgrid[0:48, 0:64][::-1] + 0.5, np.ones((48, 64)))]
+    )
+    box = (4, 20, 60, 28)
+    clear = ((y < box[1] - 1) | (y > box[3] + 1)).reshape(48, 64)
+    corners = np.linalg.inv(where.to_input) @ [[4, 60, 60, 4], [20, 20, 28, 28], [1, 1, 1, 1]]
+    around = np.zeros((48, 64), bool)
+    around[
+        int(corners[1].min()) : int(corners[1].max()) + 1, int(corners[0].min()) : int(corners[0].max()) + 1
+    ] = True
+    beside = clear & around
+    assert beside.sum() > 30
+    image[beside] = 34000
+    (heat,) = temperatures(ThermalFrame(image, ThermalUnit.CENTIKELVIN), where, boxes(box))
+    assert heat is not None
+    assert heat.max == 295.0
+
+
+@given(st.floats(-60, 60), st.floats(6, 30), st.floats(6, 20))
+def test_a_slanted_box_reads_the_pixels_that_it_covers(degrees: float, width: float, height: float) -> None:
+    image = np.random.default_rng(0).integers(28000, 31000, (48, 64), np.uint16)
+    where = turned(degrees)
+    box = (32 - width / 2, 24 - height / 2, 32 + width / 2, 24 + height / 2)
+    (heat,) = temperatures(ThermalFrame(image, ThermalUnit.CENTIKELVIN), where, boxes(box))
+    assert heat is not None
+    rows, columns = np.mgrid[0:48, 0:64]
+    x, y, _ = where.to_input @ np.stack([columns + 0.5, rows + 0.5, np.ones(rows.shape)]).reshape(3, -1)
+    left, top, right, bottom = box
+
+    def covered(margin: float) -> NDArray[np.uint16]:
+        inside = (x > left - margin) & (x < right + margin) & (y > top - margin) & (y < bottom + margin)
+        return image.reshape(-1)[inside]
+
+    least, most = covered(-1.1), covered(1.6)
+    assert least.max() - 0.01 <= heat.max * 100 <= most.max() + 0.01
+    assert most.min() - 0.01 <= heat.min * 100 <= least.min() + 0.01
+
+
+@pytest.mark.parametrize("dead", [0, 65535])
+def test_dead_pixels_are_in_no_temperature(dead: int) -> None:
+    image = hot_frame().image.copy()
+    box = boxes((30, 20, 40, 24))
+    (sound,) = temperatures(ThermalFrame(image, ThermalUnit.CENTIKELVIN), plane(), box)
+    image[23, 30] = image[10, 35] = dead  # one in the box, one beside it
+    frame = ThermalFrame(image, ThermalUnit.CENTIKELVIN)
+    assert frame.dead is not None
+    (heat,) = temperatures(frame, plane(), box)
+    assert sound is not None
+    assert heat is not None
+    assert (heat.min, heat.max) == (sound.min, sound.max)
+    assert heat.mean == pytest.approx(sound.mean, abs=2)
+
+
+def test_a_box_of_dead_pixels_alone_has_no_temperature() -> None:
+    kelvin = np.full((48, 64), 295.0, np.float32)
+    kelvin[10:20, 10:20] = np.nan
+    assert temperatures(ThermalFrame(kelvin, "kelvin"), plane(), boxes((12, 12, 18, 18))) == (None,)
+
+
+def test_a_box_as_large_as_the_frame_has_no_surroundings() -> None:
+    (heat,) = temperatures(hot_frame(), plane(), boxes((0, 0, 64, 48)))
+    assert heat is not None
+    assert heat.delta is None
+    kelvin = np.full((48, 64), 295.0, np.float32)
+    kelvin[0, 0] = np.nan
+    (heat,) = temperatures(ThermalFrame(kelvin, "kelvin"), plane(), boxes((0, 0, 64, 48)))
+    assert heat is not None
+    assert heat.delta is None

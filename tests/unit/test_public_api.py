@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import edge_sdk
+from edge_sdk.requirements import DISTRIBUTION
 
 HEAVY = ("onnxruntime", "tensorrt", "pycuda", "cuda", "cv2", "numpy", "rich", "typer", "supervision", "yaml")
 SOURCE = Path(edge_sdk.__file__).read_text("utf-8")
@@ -75,7 +76,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 def test_the_version_is_that_of_the_installed_package() -> None:
     try:
-        installed = importlib.metadata.version("edge-sdk")
+        installed = importlib.metadata.version(DISTRIBUTION)
     except importlib.metadata.PackageNotFoundError:
-        pytest.skip("needs edge-sdk installed: pip install -e .")
+        pytest.skip("needs this project installed: pip install -e .")
     assert installed == edge_sdk.__version__

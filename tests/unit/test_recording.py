@@ -228,7 +228,7 @@ def big_pairs(count: int) -> list[FramePair]:
 
     noise = np.random.default_rng(0)
     return [
-        dataclasses.replace(make_pair(index), rgb=RgbFrame(noise.integers(0, 255, (500, 600, 3), np.uint8)))
+        dataclasses.replace(make_pair(index), rgb=RgbFrame(noise.integers(0, 255, (474, 632, 3), np.uint8)))
         for index in range(count)
     ]
 
@@ -431,7 +431,7 @@ def test_a_limit_too_small_for_the_first_pair_is_refused_with_the_least_that_wor
 ) -> None:
     from edge_sdk.frames import RgbFrame
 
-    noise = np.random.default_rng(0).integers(0, 255, (1200, 2000, 3), np.uint8)
+    noise = np.random.default_rng(0).integers(0, 255, (1344, 1792, 3), np.uint8)
     pairs = [dataclasses.replace(make_pair(index), rgb=RgbFrame(noise)) for index in range(4)]
     answered: list[str] = []
 

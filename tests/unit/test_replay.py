@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,13 @@ from pairs import make_day
 
 from edge_sdk.clock import FakeClock
 from edge_sdk.errors import ConfigError
-from edge_sdk.frames import FramePair
+from edge_sdk.frames import FramePair, RegistrationBy
 from edge_sdk.measurements import FrameResult, Route
 from edge_sdk.pipeline import load
 from edge_sdk.recording import RecordingPlan, SeenThroughJpeg
 from edge_sdk.replay import RecordedPace, replay
 from edge_sdk.runs import open_recording, run_source
-from edge_sdk.sources import MemorySource
+from edge_sdk.sources import MemorySource, RecordedSource, open_source
 
 
 class From:
@@ -152,3 +153,68 @@ def test_arguments_are_checked(toy_fusion: Path, tmp_path: Path, wrong: dict[str
     make(toy_fusion, tmp_path / "run.mcap")
     with pytest.raises(ConfigError, match=next(reversed(wrong))):
         replay(tmp_path / "run.mcap", engine=str(toy_fusion), device="cpu", **wrong)
+
+
+# Registrations
+
+
+def unregistered_day() -> list[FramePair]:
+    """Pairs whose colour frame is twice as large as their thermal one, and which do not say how they lie."""
+    pairs = []
+    for pair in make_day(12):
+        rgb = pair.rgb and replace(pair.rgb, image=pair.rgb.image.repeat(2, axis=0).repeat(2, axis=1))
+        pairs.append(replace(pair, rgb=rgb, registration=None))
+    return pairs
+
+
+def record_with(engine: Path, path: Path, registration: Any) -> None:
+    source = MemorySource(unregistered_day())
+    with (
+        load(str(engine), device="cpu", threads=1, registration=registration) as detector,
+        open_recording(detector, source, RecordingPlan(path)) as recording,
+    ):
+        run_source(detector, source, on_bad="skip", observers=[recording])
+
+
+def test_the_registration_in_force_is_recorded_and_replayed(toy_fusion: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    record_with(toy_fusion, path, "same-view")
+    done = replay(path, engine=str(toy_fusion), device="cpu")
+    assert done.comparison.same
+    assert not done.comparison.not_promised
+    assert done.record.source.registration == "assumed: same view, only scaled, as asked"
+    other = replay(path, engine=str(toy_fusion), device="cpu", registration="centred")
+    assert other.record.source.registration == "assumed: thermal centred in RGB, as asked"
+    assert "another registration" in other.comparison.not_promised[0]
+
+
+def test_a_recording_takes_a_registration_like_any_source(toy_fusion: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    record_with(toy_fusion, path, "same-view")
+    with open_source(f"mcap:{path}?registration=centred") as source:
+        pair = next(pair for pair in source if pair.rgb and pair.thermal)
+    assert pair.registration is not None
+    assert (pair.registration.origin, pair.registration_by) == (
+        "assumed: thermal centred in RGB, as asked",
+        RegistrationBy.CALLER,
+    )
+
+
+def test_an_old_recording_that_used_the_bundles_default_asks_for_it(toy_fusion: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    pairs = [replace(pair, rgb=None) for pair in unregistered_day()]
+    with (
+        load(str(toy_fusion), device="cpu", threads=1) as detector,
+        open_recording(detector, MemorySource(pairs), RecordingPlan(path)) as recording,
+    ):
+        for pair in pairs:
+            recording.arrived(pair)
+            recording.unanswered(pair, pair.key, "as of old: nothing says how it lies")
+    for facts, by in (
+        ("the engine bundle's default", RegistrationBy.BUNDLE),
+        ("none given", RegistrationBy.ASSUMED),
+    ):
+        with open_source(f"mcap:{path}") as source:
+            assert isinstance(source, RecordedSource)
+            source.facts = replace(source.facts, registration=facts)
+            assert {pair.registration_by for pair in source} == {by}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,18 @@ from hypothesis import strategies as st
 
 from edge_sdk.errors import ConfigError, SlaFileError
 from edge_sdk.measurements import Route
-from edge_sdk.sla import LatencyLimit, MachineLimits, MemoryLimits, RunPlan, load_sla, parse_sla
+from edge_sdk.sla import (
+    LatencyLimit,
+    MachineLimits,
+    MemoryLimits,
+    RunPlan,
+    contradictions,
+    load_sla,
+    located_engine,
+    located_source,
+    parse_sla,
+)
+from edge_sdk.stats import WarmUpBudget
 
 WHOLE = """
 name: line 7
@@ -210,3 +222,89 @@ def test_no_yaml_like_text_makes_it_fail_in_another_way(content: str) -> None:
         parse_sla("engine: mine\n" + content)
     except SlaFileError as error:
         assert str(error)  # noqa: PT017 - as above
+
+
+@pytest.mark.parametrize(
+    "number", ["010", "0x1F", "0b11", "1_000", "1:30", "1:30.5", "-010", "+0o17", "00.5", "1_0.5"]
+)
+def test_a_number_that_yaml_reads_otherwise_than_people_is_refused(number: str) -> None:
+    with pytest.raises(SlaFileError) as caught:
+        parse_sla(f"engine: mine\nlatency: {{p50_ms: {number}}}\n")
+    assert number in str(caught.value)
+
+
+@pytest.mark.parametrize("number", ["10", "0", "10.5", "+10", ".5", "5.", "1.5e+3"])
+def test_plain_numbers_are_taken(number: str) -> None:
+    sla = parse_sla(f"engine: mine\nmemory: {{rss_slope_mb_per_h: {number}}}\nlatency: {{p50_ms: 1}}\n")
+    assert sla.memory.rss_slope_mb_per_h == float(number)
+
+
+def test_a_text_that_looks_like_such_a_number_is_fine_in_quotes() -> None:
+    assert parse_sla('name: "010"\nengine: mine\nlatency: {p50_ms: 1}\n').name == "010"
+
+
+def test_the_budget_for_warm_up_is_read_and_bounded() -> None:
+    sla = parse_sla("engine: mine\nlatency: {p50_ms: 1}\nrun: {warm_up_s: 2.5, warm_up_frames: 7}\n")
+    assert sla.run.warm_up == WarmUpBudget(2.5, 7)
+    assert not sla.run.length_stated
+    for wrong in ("warm_up_s: -1", "warm_up_frames: 0", "warm_up_frames: 1.5"):
+        with pytest.raises(SlaFileError, match=r"run\.warm_up"):
+            parse_sla(f"engine: mine\nlatency: {{p50_ms: 1}}\nrun: {{{wrong}}}\n")
+
+
+@pytest.mark.parametrize(
+    ("source", "located"),
+    [
+        ("clip:substation", "clip:substation"),
+        ("pairs:frames?unit=counts", "pairs:{here}/frames?unit=counts"),
+        ("pairs:/frames", "pairs:/frames"),
+        ("pairs:~/frames", "pairs:~/frames"),
+        ("video:a.mp4?thermal=b.tiff", "video:{here}/a.mp4?thermal={here}/b.tiff"),
+        ("mcap:runs/a.mcap", "mcap:{here}/runs/a.mcap"),
+        ("file:///abs/a.jpg", "file:///abs/a.jpg"),
+        ("camera:?rgb=v4l2:///dev/video0&policy=latest", "camera:?rgb=v4l2:///dev/video0&policy=latest"),
+        ("camera:?rgb=file:a.mp4", "camera:?rgb=file:{here}/a.mp4"),
+        ("v4l2:///dev/video0?registration=near.json", "v4l2:///dev/video0?registration={here}/near.json"),
+        ("pairs:/x?registration=beside-the-frames.json", "pairs:/x?registration=beside-the-frames.json"),
+        ("pairs:/x?registration=identity", "pairs:/x?registration=identity"),
+    ],
+)
+def test_paths_of_a_source_are_relative_to_the_file(tmp_path: Path, source: str, located: str) -> None:
+    (tmp_path / "near.json").write_text("{}")
+    sla = parse_sla(f"engine: mine\nsource: {source}\nlatency: {{p50_ms: 1}}\n", tmp_path / "sla.yaml")
+    assert located_source(sla) == located.replace("{here}", str(tmp_path))
+    assert located_source(replace(sla, path=None)) == source
+
+
+def test_a_folder_with_signs_of_an_address_in_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "50% & more?"
+    sla = parse_sla("engine: mine\nsource: pairs:a\nlatency: {p50_ms: 1}\n", folder / "sla.yaml")
+    assert located_source(sla) == f"pairs:{tmp_path}/50%25 %26 more%3F/a"
+
+
+def test_the_path_of_an_engine_is_relative_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "beside").mkdir()
+    for engine, located in (
+        ("substation-rgbt", "substation-rgbt"),
+        ("beside", str(tmp_path / "beside")),
+        ("./mine", str(tmp_path / "mine")),
+        ("bundles/mine", str(tmp_path / "bundles/mine")),
+        ("/abs/mine", "/abs/mine"),
+    ):
+        sla = parse_sla(f"engine: {engine}\nlatency: {{p50_ms: 1}}\n", tmp_path / "sla.yaml")
+        assert located_engine(sla) == located
+
+
+def test_limits_that_contradict_each_other_are_named() -> None:
+    sla = parse_sla(
+        "engine: mine\nlatency: {p50_ms: 60, p99_ms: 40, max_ms: 40, routes: {rgb: {p50_ms: 90}}}\n"
+        "throughput: {min_fps: 15}\nrun: {pace_hz: 10}\n"
+    )
+    assert list(contradictions(sla)) == [
+        "Limits contradict: latency.p50_ms allows 60 ms where latency.p99_ms allows 40 ms, "
+        "and no percentile is over a higher one.",
+        "Limits contradict: latency.p50_ms allows 60 ms where latency.max_ms allows 40 ms, "
+        "and no percentile is over a higher one.",
+        "Limits contradict: throughput.min_fps asks for 15 frames/s and run.pace_hz starts 10.",
+    ]
+    assert not list(contradictions(parse_sla("engine: mine\nlatency: {p50_ms: 40, p99_ms: 40}\n")))

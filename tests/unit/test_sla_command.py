@@ -18,6 +18,7 @@ from edge_sdk.cli import sla as command
 from edge_sdk.devices import PlanOptions
 from edge_sdk.errors import (
     ConfigError,
+    InferenceError,
     ProviderFallbackError,
     RecordError,
     SlaFileError,
@@ -25,6 +26,7 @@ from edge_sdk.errors import (
 )
 from edge_sdk.frames import FramePair
 from edge_sdk.report.record_file import load_record, write_record
+from edge_sdk.sla_check import check_sla
 
 LIMITS = "latency: {p50_ms: 5000}\nframes: {max_dropped_share: 0.5}\nrun: {frames: 30}"
 
@@ -212,3 +214,49 @@ def test_missing_folders_are_made(bench: Path) -> None:
 def test_help_ends_with_0() -> None:
     assert call("check", "--help").exit_code == 0
     assert call("judge", "--help").exit_code == 0
+
+
+def test_paths_in_an_sla_are_relative_to_its_file(
+    bench: Path, toy_fusion: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (bench / "elsewhere").mkdir()
+    monkeypatch.chdir(bench / "elsewhere")
+    (bench / "toy").symlink_to(toy_fusion)
+    write_sla(bench, Path("toy"), LIMITS)
+    result = call("check", "../sla.yaml", "--threads", "1", "--meter", "none", "--json", "r.json")
+    assert result.exit_code == 0, result.output
+    assert call("judge", "r.json", "../sla.yaml").exit_code == 0
+    write_sla(bench, Path("toy-fusion"), LIMITS, "other.yaml")  # the same source, said by another file
+    assert call("judge", "r.json", "../other.yaml").exit_code == 0
+
+
+def test_an_error_in_mid_run_is_kept_for_who_gave_an_ending(
+    bench: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = edge_sdk.pipeline.Detector.__call__
+    asked = []
+
+    def failing(self: Any, pair: FramePair, **how: Any) -> Any:
+        asked.append(pair.key)
+        if len(asked) > 12:
+            raise InferenceError("rgb", "cpu", "out of memory")
+        return answer(self, pair, **how)
+
+    monkeypatch.setattr(edge_sdk.pipeline.Detector, "__call__", failing)
+    result = check("--json", "r.json", "--junit", "j.xml")
+    assert result.exit_code == 2, result.output
+    assert "by error: graph 'rgb' failed on cpu: out of memory" in " ".join(result.output.split())
+    record = load_record(bench / "r.json")
+    assert len(record.frames) == 12
+    assert 'errors="2"' in (bench / "j.xml").read_text()
+    asked.clear()
+    with pytest.raises(InferenceError):  # without one it is raised
+        check_sla("sla.yaml", threads=1)
+
+
+@pytest.mark.parametrize("name", ["r.pdf", "r.txt", "r"])
+def test_another_kind_of_report_is_refused_before_the_run(bench: Path, name: str) -> None:
+    for option in ("--report", "--markdown"):
+        result = check(option, name)
+        assert isinstance(result.exception, ConfigError)
+        assert "expected a file that ends in .md or .markdown or .html or .htm" in str(result.exception)

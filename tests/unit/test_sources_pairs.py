@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_sdk.errors import ConfigError, FrameError
-from edge_sdk.frames import ThermalUnit
+from edge_sdk.frames import RegistrationBy, ThermalUnit
 from edge_sdk.sources import PairsSource, open_source
 from edge_sdk.sources.pairs import natural_key
 
@@ -164,13 +164,13 @@ def test_equal_sizes_are_taken_as_registered_and_said_so(tmp_path: Path) -> None
         assert source.describe()["registration"] == "assumed: equal frame sizes"
 
 
-def test_unequal_sizes_are_left_to_the_bundle(tmp_path: Path) -> None:
+def test_unequal_sizes_are_left_to_the_detector(tmp_path: Path) -> None:
     write_pairs(tmp_path, thermal_size_wh=(24, 16))
     with open_source(f"pairs:{tmp_path}") as source:
         pair = next(source)
         assert pair.registration is None
         assert pair.notes == ()
-        assert source.describe()["registration"] == "the engine bundle's default"
+        assert source.describe()["registration"] == "none given"
 
 
 def test_the_caller_chooses_the_registration(tmp_path: Path) -> None:
@@ -197,7 +197,9 @@ def test_the_caller_chooses_the_registration(tmp_path: Path) -> None:
         assert chosen is not None
         assert chosen.origin == "pairs.json"
     with open_source(f"pairs:{tmp_path}?registration=bundle") as source:
-        assert next(source).registration is None
+        pair = next(source)
+        assert (pair.registration, pair.registration_by) == (None, RegistrationBy.BUNDLE)
+        assert source.describe()["registration"] == "the engine bundle's own camera rig"
 
 
 def test_a_label_file_registers_its_pair(tmp_path: Path) -> None:
@@ -205,7 +207,7 @@ def test_a_label_file_registers_its_pair(tmp_path: Path) -> None:
     write_label(tmp_path, "1", homography_thermal_to_rgb=HOMOGRAPHY, plane_depth_m=6.5)
     with open_source(f"pairs:{tmp_path}") as source:
         first, second, *_ = source
-        assert source.describe()["registration"] == "label file; the engine bundle's default"
+        assert source.describe()["registration"] == "label file; none given"
     assert first.registration is None
     assert second.registration is not None
     assert (second.registration.origin, second.registration.depth_m) == ("label file", 6.5)
@@ -237,7 +239,8 @@ def test_a_malformed_label_file_is_a_bad_frame(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("[1]", "expected a JSON object, found list"),
-        ('{"thermal_unit": "kelvin"}', "thermal_unit: expected 'centikelvin' or 'counts', found 'kelvin'"),
+        ('{"thermal_unit": "kelvins"}', "thermal_unit: unit: expected .* Did you mean 'kelvin'"),
+        ('{"thermal_unit": ["kelvin"]}', "thermal_unit: unit: expected"),
         ('{"homography_thermal_to_rgb": [[1, 0], [0, 1]]}', "expected 3x3 finite numbers"),
         ('{"homography_thermal_to_rgb": [[1,0,0],[0,1,0],[0,0,1]]}', "add rgb_size_wh and thermal_size_wh"),
         (
@@ -257,7 +260,7 @@ def test_a_malformed_sidecar_is_refused(tmp_path: Path, content: str, message: s
 
 def test_a_registration_file_must_be_there_and_hold_one(tmp_path: Path) -> None:
     write_pairs(tmp_path)
-    with pytest.raises(ConfigError, match="registration: expected identity, bundle or a JSON file; no file"):
+    with pytest.raises(ConfigError, match=r"or a JSON file\. Did you mean 'identity'\? No file"):
         open_source(f"pairs:{tmp_path}?registration=idntity")
     (tmp_path / "empty.json").write_text("{}")
     with pytest.raises(ConfigError, match="add homography_thermal_to_rgb"):

@@ -94,7 +94,12 @@ def test_an_mp4_without_its_index_does_not_open(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"OpenCV cannot open it as a video\. Check that it plays"):
         open_source(f"video:{path}")
     path.write_bytes(data[:-100])
-    with open_source(f"video:{path}", on_bad="skip") as source:
+    try:
+        source = open_source(f"video:{path}", on_bad="skip")
+    except SourceError as error:  # OpenCV before 4.9
+        assert "cannot open it as a video" in str(error)  # noqa: PT017
+        return
+    with source:
         good = len(list(source))
         assert good + source.skipped_count >= 1, "an empty video is not passed over in silence"
 
@@ -148,7 +153,7 @@ def test_numpy_archives(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (STACK.astype(np.float32), r"expected uint16 \[frames, height, width\], found float32 \[3, 32, 48\]"),
+        (STACK.astype(np.int32), r"expected uint16 \[frames, height, width\], found int32 \[3, 32, 48\]"),
         (STACK[0], r"found uint16 \[32, 48\]"),
         (STACK[:0], r"found uint16 \[0, 32, 48\]"),
         (np.array([{"a": 1}]), "cannot be read as a NumPy file"),

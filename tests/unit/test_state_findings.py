@@ -33,7 +33,7 @@ def test_a_healthy_jetson_is_told_how_to_hold_its_clocks(tmp_path: Path) -> None
     assert found["Jetson Linux"].found == "L4T 36.4.3, JetPack 6.2"
     assert "MODE_15W (id 1), MODE_30W (id 2)" in found["Power mode"].advice
     assert found["Clock lock"].found == "not locked"
-    assert "sudo jetson_clocks, after any nvpmodel" in found["Clock lock"].advice
+    assert "`sudo jetson_clocks`, after any nvpmodel" in found["Clock lock"].advice
     assert found["Throttle counters"].found == "oc1 0, oc2 4, oc3 120 since boot"
 
 

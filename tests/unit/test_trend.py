@@ -40,6 +40,30 @@ def test_bounds_hold_the_true_slope_as_often_as_they_say(dependence: float) -> N
     assert misses / runs <= 0.025  # 1 % asked for, and some slack for what blocks cannot see
 
 
+@pytest.mark.parametrize("rate", [1, 3, 10, 20, 60])
+def test_growth_in_random_steps_is_not_cleared_by_a_line_through_them(rate: int) -> None:
+    """Steps of 8 MB, `rate` of them an hour on average: the bound is under the truth in 1 % of runs."""
+    random = np.random.default_rng(rate)
+    at, misses, runs = np.arange(1200.0) / 1200, 0, 300
+    for _ in range(runs):
+        steps = np.sort(random.random(random.poisson(rate)))
+        memory = 200 + 8 * np.searchsorted(steps, at) + random.normal(0, 0.05, len(at))
+        upper = slope_bounds(at, memory, 0.99, 1.0, step=8.0).upper
+        assert upper is not None
+        misses += upper < 8 * rate
+    assert misses / runs <= 0.02
+
+
+def test_a_steady_series_shows_what_its_length_can_show() -> None:
+    at = np.arange(3600.0) / 3600
+    still = 200 + np.random.default_rng(8).normal(0, 0.05, len(at))
+    hour, night = (slope_bounds(at * hours, still, 0.99, 1.0, step=8.0).upper for hours in (1, 10))
+    assert hour is not None
+    assert night is not None
+    assert 40 < hour < 50
+    assert night < 6
+
+
 def test_a_leak_is_told_from_noise() -> None:
     random = np.random.default_rng(6)
     at = np.arange(120.0)

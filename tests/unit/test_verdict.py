@@ -220,7 +220,8 @@ def test_the_largest_frame_names_what_warm_up_kept_out_of_it() -> None:
     clause = only(record_of([500.0, *STEADY]), "latency: {max_ms: 90}")
     assert clause.verdict is Outcome.PASS
     assert clause.reason == (
-        "no frame after warm-up over it. Not judged: cold start and warm-up, 1 frames of up to 500 ms. "
+        "no frame after warm-up over it. Not judged: cold start and warm-up, 1 of 1001 frames, up to "
+        "500 ms. "
         "Holds for this run only."
     )
 

@@ -2,6 +2,7 @@
 const $ = (id) => document.getElementById(id);
 const dialog = $("register"), thermal = $("pick-thermal"), rgb = $("pick-rgb");
 let post, sizes, pictures, points, fit;
+const aims = { thermal: null, rgb: null };
 
 export async function openRegister(how) {
   post = how;
@@ -12,9 +13,9 @@ export async function openRegister(how) {
 async function restart() {
   points = [];
   fit = null;
-  const answer = await fetch("/api/still");
-  const still = await answer.json();
-  if (!answer.ok || !still.rgb || !still.thermal) {
+  aims.thermal = aims.rgb = null;
+  const still = await fetch("api/still").then((answer) => answer.json()).catch(() => ({ error: "The program does not answer." }));
+  if (!still.rgb || !still.thermal) {
     $("fit").textContent = still.error ?? "Both cameras must give a frame; one does not now.";
     sizes = null;
     return;
@@ -60,7 +61,18 @@ function draw() {
       context.fillStyle = "#f0c419";
       context.fillText(`${index + 1}${off}`, x + 16, y - 14);
     });
+    if (aims[name]) aim(context, (aims[name][0] / sizes[name][0]) * canvas.width, (aims[name][1] / sizes[name][1]) * canvas.height);
     canvas.classList.toggle("turn", turn() === name);
+  }
+}
+
+function aim(context, x, y) {
+  for (const [color, wide] of [["#000", 6], ["#fff", 2]]) {
+    context.strokeStyle = color;
+    context.lineWidth = wide;
+    context.beginPath();
+    context.moveTo(x - 26, y); context.lineTo(x + 26, y); context.moveTo(x, y - 26); context.lineTo(x, y + 26);
+    context.stroke();
   }
 }
 
@@ -69,7 +81,7 @@ async function update() {
   fit = null;
   if (whole.length >= 4) {
     try {
-      fit = await post("/api/registration/fit", { points: whole });
+      fit = await post("api/registration/fit", { points: whole });
       $("fit").textContent = `residual ${fit.rms_px.toFixed(2)} px (root mean square, ${whole.length} points)\n${fit.note}`;
     } catch (error) { $("fit").textContent = error.message; }
   } else $("fit").textContent = `${whole.length} of 4 or more pairs of points; next: ${turn() === "rgb" ? "the same thing in the RGB picture" : "the thermal picture"}`;
@@ -77,24 +89,40 @@ async function update() {
   draw();
 }
 
-for (const [canvas, name] of [[thermal, "thermal"], [rgb, "rgb"]])
-  canvas.addEventListener("pointerdown", async (event) => {
-    if (!sizes || turn() !== name) return;
-    const area = canvas.getBoundingClientRect();
-    const edge = canvas.clientLeft, inside = [canvas.clientWidth, canvas.clientHeight];
-    const x = ((event.clientX - area.left - edge) / inside[0]) * sizes[name][0];
-    const y = ((event.clientY - area.top - edge) / inside[1]) * sizes[name][1];
-    if (x < 0 || y < 0 || x > sizes[name][0] || y > sizes[name][1]) return;
-    if (name === "thermal") points.push([x, y]); else points.at(-1).push(x, y);
-    await update();
+async function pick(name, x, y) {
+  if (!sizes || turn() !== name || x < 0 || y < 0 || x > sizes[name][0] || y > sizes[name][1]) return;
+  if (name === "thermal") points.push([x, y]); else points.at(-1).push(x, y);
+  aims[name] = null;
+  await update();
+}
+
+for (const [canvas, name] of [[thermal, "thermal"], [rgb, "rgb"]]) {
+  canvas.addEventListener("pointerdown", (event) => {
+    if (!sizes) return;
+    const area = canvas.getBoundingClientRect(), edge = canvas.clientLeft;
+    pick(name, ((event.clientX - area.left - edge) / canvas.clientWidth) * sizes[name][0], ((event.clientY - area.top - edge) / canvas.clientHeight) * sizes[name][1]);
   });
+  // Arrows move a cross (with Shift in large steps), Enter picks.
+  canvas.addEventListener("keydown", (event) => {
+    if (!sizes) return;
+    const move = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+    const [width, height] = sizes[name], [x, y] = aims[name] ?? [width / 2, height / 2];
+    if (move) {
+      const step = (width / 200) * (event.shiftKey ? 10 : 1);
+      aims[name] = [Math.min(width, Math.max(0, x + move[0] * step)), Math.min(height, Math.max(0, y + move[1] * step))];
+      draw();
+    } else if (event.key === "Enter" || event.key === " ") pick(name, x, y);
+    else return;
+    event.preventDefault();
+  });
+}
 $("undo").onclick = async () => { if (!sizes) return; if (turn() === "rgb") points.at(-1).length = 0; else points.pop(); points = points.filter((point) => point.length); await update(); };
 $("restart").onclick = restart;
 const say = async (act) => { try { $("fit").textContent = await act(); } catch (error) { $("fit").textContent = error.message; } };
 $("apply").onclick = () => say(async () => {
-  await post("/api/registration/apply", { points: points.filter((point) => point.length === 4) });
+  await post("api/registration/apply", { points: points.filter((point) => point.length === 4) });
   $("save").disabled = false;
   return "Applied: every pair from now on is laid by these points.";
 });
-$("save").onclick = () => say(async () => `Saved as ${(await post("/api/registration/save", {})).file}. Use it again with ?registration=FILE in the source's URI.`);
-$("reset").onclick = () => say(async () => { await post("/api/registration/reset", {}); $("save").disabled = true; return "The source's own registration is in use again."; });
+$("save").onclick = () => say(async () => `Saved as ${(await post("api/registration/save", {})).file}. Use it again with ?registration=FILE in the source's URI.`);
+$("reset").onclick = () => say(async () => { await post("api/registration/reset", {}); $("save").disabled = true; return "The source's own registration is in use again."; });

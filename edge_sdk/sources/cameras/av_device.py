@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from edge_sdk.credentials import without_password
 from edge_sdk.errors import CameraError, FrameTimeoutError
+from edge_sdk.requirements import install_hint
 from edge_sdk.sources.cameras.device import Grab, Setting
-from edge_sdk.sources.cameras.settings import CameraAddress, without_password
+from edge_sdk.sources.cameras.settings import CameraAddress
 from edge_sdk.sources.ring import FrameRing
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ class AvDevice:
             import av
         except ImportError:
             raise CameraError(
-                address.text, "needs PyAV to keep timestamps", "Install it: pip install 'edge-sdk[camera]'"
+                address.text, "needs PyAV to keep timestamps", f"Install it: {install_hint('camera', 'av')}"
             ) from None
         self._av = av
         self._address = address

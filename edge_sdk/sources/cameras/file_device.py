@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from edge_sdk.errors import CameraError, ConfigError, FrameError
 from edge_sdk.frames import FfcState
+from edge_sdk.heat_units import heat_unit
+from edge_sdk.requirements import install_hint
 from edge_sdk.sources.cameras.device import Grab, Setting, ThermalFacts
-from edge_sdk.sources.cameras.formats import centikelvin_from, guard_range
+from edge_sdk.sources.cameras.formats import AUTO, guard_range
 from edge_sdk.sources.cameras.settings import CameraAddress
 from edge_sdk.sources.integrity import check_complete
 from edge_sdk.sources.thermal_stream import NumpyThermalStream, ThermalStream, TiffThermalStream
@@ -34,7 +36,7 @@ _FFC_FREEZE_MS = 1000
 class StackDevice:
     """A stack of raw frames, or a single one, at the rate of `?fps=` (one frame a second without it).
 
-    Integers are read as `?unit=` says; floating point stands for kelvin where `unit=kelvin`.
+    Integers and floating point are read as `?unit=` says.
 
     Raises:
         CameraError: the file cannot be read.
@@ -67,7 +69,7 @@ class StackDevice:
         if self._floats is not None:
             if index >= len(self._floats):
                 return None
-            image, facts = guard_range(centikelvin_from(self._floats[index], unit), "centikelvin")
+            image, facts = guard_range(self._floats[index], unit)
             return Grab(image, index * self._period_ns, facts)
         counts = self._stream.read(key, index) if self._stream else self._read_png(key) if not index else None
         if counts is None:
@@ -89,10 +91,10 @@ class StackDevice:
             self._stream.close()
 
     def _load_floats(self) -> NDArray[Any]:
-        if self._address.unit != "kelvin":
+        unit = self._address.unit
+        if unit == AUTO or not heat_unit(unit, self._address.text).absolute:
             raise ConfigError(
-                f"{self._address.text}: floating-point frames need ?unit=kelvin "
-                "(convert degrees Celsius first: add 273.15)"
+                f"{self._address.text}: floating-point frames need ?unit=kelvin or ?unit=celsius"
             )
         floats: NDArray[Any] = np.load(self._path, mmap_mode="r", allow_pickle=False)
         if floats.ndim == 2:
@@ -137,7 +139,7 @@ class CptvDevice:
             from cptv import CPTVReader
         except ImportError:
             raise CameraError(
-                address.text, "needs the library cptv", "Install it: pip install 'edge-sdk[camera]'"
+                address.text, "needs the library cptv", f"Install it: {install_hint('camera', 'cptv')}"
             ) from None
         self._address = address
         self.settings: tuple[Setting, ...] = ()

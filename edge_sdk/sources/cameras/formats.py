@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from edge_sdk.errors import ConfigError, ShapeError
 from edge_sdk.frames import Calibration, ThermalUnit
+from edge_sdk.heat_units import enter, heat_unit
 from edge_sdk.sources.cameras.device import ThermalFacts
 from edge_sdk.sources.cameras.lepton import TELEMETRY_ROWS, LeptonTelemetry, parse_telemetry
 from edge_sdk.sources.uri import nearest
@@ -21,31 +22,17 @@ from edge_sdk.sources.uri import nearest
 __all__ = [
     "THERMAL_FORMATS",
     "ThermalFormat",
-    "centikelvin_from",
-    "check_unit",
     "decode_thermal",
     "guard_range",
     "thermal_format",
 ]
 
-PLAUSIBLE_MEAN_CENTIKELVIN = (22000, 42000)
-"""A scene's mean lies in here (-53 to 147 C), or the counts are no centikelvin.
-Source: the `-273.14 C` and 8-bit misreadings of PureThermal users."""
-
 _HIGH_GAIN_C = (-20.0, 150.0)
 """What an InfiRay double-frame camera measures in its high-gain range; beyond it, and in low gain, the
 formula raw/64 K is off by tens of kelvin. Source: P2Pro-Viewer issue 22 (280 read as 310, 310 as 442)."""
 
-UNITS = ("auto", "counts", "centikelvin", "decikelvin", "kelvin")
-"""What a count may be said to be; besides, a number: so many kelvin a count, like 0.04 of a FLIR Tau."""
-
-_LEAST_KELVIN_PER_COUNT, _MOST_KELVIN_PER_COUNT = 0.001, 10.0
-_CENTIKELVIN_PER_COUNT = {
-    "centikelvin": (1, 1),
-    "decikelvin": (10, 1),
-    "kelvin": (100, 1),
-    "kelvin/64": (25, 16),
-}
+AUTO = "auto"
+"""In place of a unit: what the camera's telemetry or its format says."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +43,8 @@ class ThermalFormat:
         name: the word of `?format=`.
         fourcc: what is asked of V4L2, or "" for the camera's default.
         size_wh: the picture's size where the make has only one, telemetry and halves aside.
-        unit: what a count is by default, one of `UNITS` or "kelvin/64".
+        unit: what a count is by default, a word of `edge_sdk.heat_units`, or "auto".
+        unit_by_camera: whether the make itself says so, not its user.
         double: the array holds a display picture above and the temperatures below.
         telemetry: Lepton telemetry rows: "auto", "header", "footer" or "none".
         range_c: temperatures the make measures, or None where nobody states one.
@@ -65,7 +53,8 @@ class ThermalFormat:
     name: str
     fourcc: str = "Y16 "
     size_wh: tuple[int, int] | None = None
-    unit: str = "auto"
+    unit: str = AUTO
+    unit_by_camera: bool = True
     double: bool = False
     telemetry: str = "none"
     range_c: tuple[float, float] | None = None
@@ -77,7 +66,7 @@ THERMAL_FORMATS = {
     "y16": ThermalFormat("y16", telemetry="auto"),
     "lepton": ThermalFormat("lepton", telemetry="auto"),
     "boson": ThermalFormat("boson"),
-    "centikelvin": ThermalFormat("centikelvin", unit="centikelvin", telemetry="auto"),
+    "centikelvin": ThermalFormat("centikelvin", unit="centikelvin", unit_by_camera=False, telemetry="auto"),
     "infiray": _DOUBLE,
     "p2pro": replace(_DOUBLE, name="p2pro"),
     "tc001": replace(_DOUBLE, name="tc001"),
@@ -114,32 +103,16 @@ def thermal_format(
                 f"{where}: {option}: expected {' or '.join(allowed)}, "
                 f"found {value!r}{nearest(value, allowed)}"
             )
-    check_unit(unit, where)
+    if unit != AUTO:
+        heat_unit(unit, where)
     chosen = THERMAL_FORMATS[name]
     if chosen.telemetry == "auto":
         chosen = replace(chosen, telemetry=telemetry)
     if unit != "auto":
-        chosen = replace(chosen, unit=unit)
+        chosen = replace(chosen, unit=unit, unit_by_camera=False)
     if chosen.double and gain == "low":
         chosen = replace(chosen, unit="counts")
     return chosen
-
-
-def check_unit(unit: str, where: str) -> None:
-    """Refuses a unit that is neither one of `UNITS` nor a number of kelvin.
-
-    Raises:
-        ConfigError: so it is.
-    """
-    try:
-        known = _LEAST_KELVIN_PER_COUNT <= float(unit) <= _MOST_KELVIN_PER_COUNT
-    except ValueError:
-        known = unit in UNITS
-    if not known:
-        raise ConfigError(
-            f"{where}: unit: expected {' or '.join(UNITS)}, or kelvin a count like 0.04, "
-            f"found {unit!r}{nearest(unit, UNITS)}"
-        )
 
 
 def decode_thermal(
@@ -168,63 +141,47 @@ def decode_thermal(
         counts, telemetry, notes = _split_telemetry(counts, form.telemetry)
     counts = np.ascontiguousarray(counts)
     if telemetry is None:
-        unit = "counts" if form.unit == "auto" else form.unit
-        image, facts = guard_range(counts, unit, form.range_c)
+        image, facts = guard_range(counts, form.unit, form.range_c, by_camera=form.unit_by_camera)
         return image, replace(facts, notes=notes + facts.notes)
     unit, notes = _unit_of(form, telemetry, notes)
-    image, facts = guard_range(counts, unit, form.range_c)
+    image, facts = guard_range(counts, unit, form.range_c, by_camera=True)
     return image, replace(
         facts, ffc=telemetry.ffc, sequence=telemetry.frame_counter, notes=notes + facts.notes
     )
 
 
-def centikelvin_from(counts: NDArray[Any], unit: str) -> NDArray[np.uint16]:
-    """Converts absolute counts, or kelvin as floating point, to uint16 centikelvin, clipped to its range.
-
-    Copies: unless `counts` already are uint16 centikelvin.
-    """
-    if counts.dtype.kind == "f":
-        scaled = np.rint(np.nan_to_num(counts.astype(np.float64), nan=0.0) * 100.0)
-        return np.clip(scaled, 0, 65535).astype(np.uint16)
-    if unit not in _CENTIKELVIN_PER_COUNT:
-        scaled = np.rint(counts.astype(np.float64) * float(unit) * 100.0)
-        return np.clip(scaled, 0, 65535).astype(np.uint16)
-    times, by = _CENTIKELVIN_PER_COUNT[unit]
-    if times == by:
-        return counts.astype(np.uint16, copy=False)
-    wide = counts.astype(np.uint32) * times
-    return np.minimum((wide + by // 2) // by, 65535).astype(np.uint16)
-
-
 def guard_range(
-    counts: NDArray[np.uint16], unit: str, range_c: tuple[float, float] | None = None
+    counts: NDArray[Any],
+    unit: str,
+    range_c: tuple[float, float] | None = None,
+    *,
+    by_camera: bool = False,
 ) -> tuple[NDArray[np.uint16], ThermalFacts]:
     """Converts counts to centikelvin where they are absolute and plausible; else says why they are not.
 
     Arguments:
-        counts: uint16 [height, width].
-        unit: what a count is said to be.
+        counts: uint16 [height, width], or what else `edge_sdk.heat_units.enter` takes.
+        unit: what a count is said to be; "auto" where nobody says.
         range_c: what the camera measures, in degrees Celsius.
+        by_camera: whether the camera says so, not its user.
+
+    Raises:
+        ShapeError: see `enter`.
     """
-    if unit in ("counts", "auto"):
-        return counts, ThermalFacts()
-    image = centikelvin_from(counts, unit)
-    mean = float(image.mean())
-    low, high = PLAUSIBLE_MEAN_CENTIKELVIN
-    problem = ""
-    if not low <= mean <= high:
-        problem = f"mean of {mean / 100 - 273.15:.1f} C is no scene's: counts are not {unit}"
-    elif range_c is not None:
-        beyond = np.count_nonzero(image < _centikelvin(range_c[0])) + np.count_nonzero(
-            image > _centikelvin(range_c[1])
-        )
-        if beyond:
-            problem = f"{beyond} pixels beyond {range_c[0]:g} to {range_c[1]:g} C, which the camera measures"
-    elif int(image.max()) == 65535:
-        problem = f"{np.count_nonzero(image == 65535)} pixels at full scale (382 C or more)"
+    said = heat_unit("counts" if unit == AUTO else unit)
+    image, absolute, problem, dead = enter(counts, said)
+    if not said.absolute:
+        return image, ThermalFacts()
+    if absolute and range_c is not None:
+        beyond = (image < _centikelvin(range_c[0])) | (image > _centikelvin(range_c[1]))
+        count = int(np.count_nonzero(beyond if dead is None else beyond & ~dead))
+        if count:
+            problem = f"{count} pixels beyond {range_c[0]:g} to {range_c[1]:g} C, which the camera measures"
+            image = enter(counts, heat_unit("counts")).image
     if problem:
-        return counts, ThermalFacts(calibration=Calibration.OUT_OF_RANGE, notes=(f"no degrees: {problem}",))
-    return image, ThermalFacts(ThermalUnit.CENTIKELVIN, Calibration.RADIOMETRIC)
+        return image, ThermalFacts(calibration=Calibration.OUT_OF_RANGE, notes=(f"no degrees: {problem}",))
+    calibration = Calibration.RADIOMETRIC if by_camera else Calibration.UNSTATED
+    return image, ThermalFacts(ThermalUnit.CENTIKELVIN, calibration)
 
 
 def _as_rows(raw: NDArray[Any], form: ThermalFormat, size_wh: tuple[int, int] | None) -> NDArray[np.uint16]:
@@ -291,7 +248,7 @@ def _unit_of(
         return "counts", notes + ("AGC is on: counts are stretched for display and no temperature",)
     if telemetry.tlinear:
         return ("centikelvin" if telemetry.kelvin_per_count == 0.01 else "decikelvin"), notes
-    if form.unit not in ("auto", "counts"):
+    if form.unit not in (AUTO, "counts"):
         return "counts", notes + (f"the camera's TLinear is off: counts are not {form.unit}",)
     return "counts", notes
 

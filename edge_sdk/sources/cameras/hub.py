@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +13,8 @@ from edge_sdk.sources.cameras.health import Watch
 from edge_sdk.sources.cameras.pairing import Paired, Pairing
 
 __all__ = ["CameraHub"]
+
+_log = logging.getLogger(__name__)
 
 
 class CameraHub:
@@ -42,6 +45,7 @@ class CameraHub:
 
     def fault(self, camera: str, fault: str | None) -> None:
         """See `Sink.fault`."""
+        _log.info("camera %s: %s", camera, fault or "well")
         with self._changed:
             self._pairing.set_fault(camera, fault)
             self._changed.notify_all()
@@ -104,5 +108,6 @@ class CameraHub:
             before = watch.fault
             watch.silence(now_ns)
             if watch.fault is not before and watch.fault is not None:
+                _log.info("camera %s: %s", camera, watch.fault.value)
                 self._pairing.set_fault(camera, watch.fault.value)
         return self._pairing.take()

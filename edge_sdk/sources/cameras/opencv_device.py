@@ -10,10 +10,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_sdk.credentials import without_password
 from edge_sdk.errors import CameraError, FrameTimeoutError
 from edge_sdk.sources.cameras.device import Grab, Setting
 from edge_sdk.sources.cameras.gstreamer import pipeline_for, require_gstreamer
-from edge_sdk.sources.cameras.settings import CameraAddress, without_password
+from edge_sdk.sources.cameras.settings import CameraAddress
 from edge_sdk.sources.ring import FrameRing
 
 __all__ = ["Capture", "OpenCvDevice", "fourcc_text"]
@@ -116,7 +117,7 @@ class OpenCvDevice:
         }
         if self._backend == cv2.CAP_GSTREAMER:
             described["pipeline"] = self._name.replace(
-                self._address.path, without_password(self._address.path)
+                self._address.path.replace('"', "%22"), without_password(self._address.path)
             )
         return described
 

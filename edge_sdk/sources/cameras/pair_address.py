@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from edge_sdk.credentials import without_password
 from edge_sdk.errors import ConfigError
 from edge_sdk.sources.cameras.device import CAMERAS
 from edge_sdk.sources.cameras.settings import (
     CAMERA_OPTIONS,
     CameraAddress,
     camera_address,
-    without_password,
 )
 from edge_sdk.sources.uri import SourceUri, parse_uri
 

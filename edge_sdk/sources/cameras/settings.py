@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import isfinite
 
+from edge_sdk.credentials import fill_in, without_password
 from edge_sdk.errors import ConfigError
 from edge_sdk.sources.cameras.formats import THERMAL_FORMATS, ThermalFormat, thermal_format
 from edge_sdk.sources.uri import SourceUri, nearest, parse_uri, user_path
 
-__all__ = ["CAMERA_OPTIONS", "CameraAddress", "camera_address", "without_password"]
+__all__ = ["CAMERA_OPTIONS", "CameraAddress", "camera_address"]
 
 CAMERA_OPTIONS = (
     "as",
@@ -86,8 +87,8 @@ def camera_address(text: str, role: str | None = None) -> CameraAddress:
         width, height, fps: asked of the camera, read back, and a deviation is noted.
         format: of a thermal camera `y16`, `lepton`, `boson`, `centikelvin`, `infiray`, `p2pro` or `tc001`;
             of a colour camera its FOURCC, like `MJPG`.
-        unit: what a thermal count is: `centikelvin`, `decikelvin`, `kelvin`, `counts`, `auto`, or a
-            number of kelvin (0.04 of a FLIR Tau).
+        unit: what a thermal count is: `auto`, `counts`, `centikelvin`, `decikelvin`, `kelvin`,
+            `kelvin/64`, `celsius`, a number of kelvin (0.04 of a FLIR Tau), or `linear:GAIN:OFFSET`.
         gain: `high` or `low`, of an InfiRay camera.
         telemetry: where a Lepton's rows stand: `auto`, `header`, `footer` or `none`.
         via: `opencv`, `gstreamer` or `av`.
@@ -95,7 +96,9 @@ def camera_address(text: str, role: str | None = None) -> CameraAddress:
         timeout_ms: how long one frame may take before the camera counts as silent.
         repeats: `drop` (default) or `keep` identical pictures.
 
-    Of an RTSP address, options that are none of these belong to the camera and stay in it.
+    Of an RTSP address, options that are none of these belong to the camera and stay in it. A password need
+    not be written there: `rtsp://USER:${NAME}@HOST/PATH` takes it from the environment, `${file:PATH}` from
+    a file's one line.
 
     Arguments:
         text: the address.
@@ -107,7 +110,7 @@ def camera_address(text: str, role: str | None = None) -> CameraAddress:
     is_rtsp = text.strip().lower().startswith(("rtsp:", "rtsps:"))
     if ":" not in text.partition("?")[0]:
         raise ConfigError(f"{text!r} is no address of a camera.{_meant(text.strip(), role)}")
-    own, url = _split_rtsp(text.strip()) if is_rtsp else (text, "")
+    own, url = _split_rtsp(fill_in(text.strip())) if is_rtsp else (text, "")
     uri = parse_uri(own, _SCHEMES)
     shown = without_password(uri.text)
     uri = SourceUri(shown, uri.scheme, uri.path, uri.options)
@@ -146,21 +149,6 @@ def _meant(text: str, role: str | None) -> str:
     return (
         f" Write '{example}', 'csi://0' or 'rtsp://HOST/PATH'; `edge-sdk cameras` lists what is plugged in."
     )
-
-
-def without_password(text: str) -> str:
-    """Returns an address in which a password reads `***`."""
-    scheme, mark, rest = text.partition("://")
-    authority, slash, path = rest.partition("/")
-    port = authority.partition(":")[2]
-    if "@" in path and port and not port.isdigit() and "@" not in authority:
-        # No port is no number: it is the first half of a password with a slash in it.
-        authority, slash, path = rest, "", ""
-    if not mark or "@" not in authority:
-        return text
-    user, _, host = authority.rpartition("@")
-    name, colon, _ = user.partition(":")
-    return f"{scheme}://{name}{':***' if colon else ''}@{host}{slash}{path}"
 
 
 def _split_rtsp(text: str) -> tuple[str, str]:

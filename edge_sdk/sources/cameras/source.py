@@ -21,7 +21,7 @@ from edge_sdk.sources.cameras.pair_address import pair_number, take_apart
 from edge_sdk.sources.cameras.pairing import POLICIES, Paired, Pairing
 from edge_sdk.sources.cameras.reader import Backoff, CameraReader
 from edge_sdk.sources.cameras.settings import CameraAddress
-from edge_sdk.sources.registration import RegistrationRule
+from edge_sdk.sources.registration import RegistrationArgument, RegistrationRule
 
 __all__ = ["CameraSource", "DeviceOpener"]
 
@@ -43,7 +43,7 @@ class CameraSource(BaseSource):
 
     Options of `camera:`:
         rgb, thermal: the address of each camera, with `%26` for `&`; see `camera_address`.
-        registration: `identity`, `bundle` or a JSON file.
+        registration: a JSON file, `same-view`, `centred` or `bundle`.
         limit_ms: largest skew of a pair; by default from the two frame rates, see `default_limit_ns`.
         policy: `latest` (default), `drop-oldest` or `block`; see `Pairing`.
         queue, depth: pairs kept, and unpaired frames kept of each camera.
@@ -52,6 +52,7 @@ class CameraSource(BaseSource):
 
     Arguments:
         uri: the address as a whole.
+        registration: instead of the address's; an object too.
         on_bad, clock: see `BaseSource`.
         loop: passes over files, 0 for ever. A live camera goes on for ever either way and takes 0 or 1.
         opener: opens a device; tests give their own.
@@ -67,6 +68,7 @@ class CameraSource(BaseSource):
         self,
         uri: str,
         *,
+        registration: RegistrationArgument = None,
         on_bad: OnBad = "raise",
         loop: int = 1,
         clock: Clock | None = None,
@@ -91,7 +93,7 @@ class CameraSource(BaseSource):
             for address in addresses.values():
                 check_address(address)
         self._patience_ns = round(pair_number(options, "patience_s", 30.0) * 1e9)
-        self._rule = RegistrationRule(options, Path.cwd())
+        self._rule = RegistrationRule.of(options, registration, Path.cwd())
         self._clock = clock or MonotonicClock()
         limit_ms = options.options.get("limit_ms")
         policy = options.choice("policy", POLICIES) or "latest"
@@ -266,24 +268,20 @@ class CameraSource(BaseSource):
     def _pair(self, paired: Paired) -> FramePair:
         rgb = None if paired.rgb is None else _rgb_frame(paired.rgb)
         thermal = None if paired.thermal is None else _thermal_frame(paired.thermal)
-        registration, notes = self._rule.choose(
-            rgb.size_wh if rgb else None, thermal.size_wh if thermal else None
-        )
+        notes: tuple[str, ...] = ()
         if thermal is not None:
             self._units.add(thermal.unit.value)
         if self._index == 0:
             notes += tuple(self.refused_settings)
-        for frame in (paired.rgb, paired.thermal):
-            notes += frame.facts.notes if frame is not None else ()
+        notes += paired.rgb.facts.notes if paired.rgb is not None else ()
         faults = {
             camera: (paired.why if getattr(paired, camera) is None and camera in self.readers else None)
             for camera in CAMERAS
         }
-        pair = FramePair(
+        pair = self._rule.pair(
             self._key(),
             rgb,
             thermal,
-            registration,
             skew_ms=None if paired.skew_ns is None else paired.skew_ns / 1e6,
             notes=notes,
             rgb_fault=faults["rgb"],
@@ -309,6 +307,7 @@ def _thermal_frame(frame: CameraFrame) -> ThermalFrame:
         facts.calibration,
         facts.ffc,
         facts.sequence,
+        facts.notes,
     )
 
 

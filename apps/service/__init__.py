@@ -1,0 +1,1 @@
+"""A headless service for systemd."""
