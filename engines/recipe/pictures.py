@@ -1,4 +1,4 @@
-"""Picture files of the recipe, under any name: OpenCV decodes and encodes in memory, Python opens the files."""
+"""The recipe's pictures, read and written through the SDK's own reader."""
 
 from __future__ import annotations
 
