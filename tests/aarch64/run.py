@@ -149,7 +149,8 @@ def _differences(here: dict[str, Any], there: dict[str, Any]) -> list[str]:
         ]
         routes = sorted({frame["route"] for frame in there["frames"]})
         print(
-            f"{len(there['frames'])} frames, routes {', '.join(routes)}, {sure} detections of both, {lost} not found by the other; "
+            f"{len(there['frames'])} frames, routes {', '.join(routes)}, "
+            f"{sure} detections of both, {lost} not found by the other; "
             f"scores within {largest:.4f}; reference graphs within "
             f"{max(shares.values()):.4f} of a standard deviation"
         )
