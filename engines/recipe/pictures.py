@@ -1,4 +1,4 @@
-"""Picture files of the recipe, under any name: OpenCV decodes and encodes in memory, Python opens the files."""
+"""Picture files of the recipe, under any name: OpenCV decodes and encodes in memory, Python opens files."""
 
 from __future__ import annotations
 
