@@ -664,3 +664,21 @@ def test_a_cameras_frame_is_read_into_the_callers_memory(tmp_path: Path) -> None
         assert pair.thermal is not None
         assert pair.thermal.image is not other, "of another size: it lies in the source's own memory"
         assert not other.any()
+
+
+def test_the_cameras_command_says_what_to_type_until_the_cameras_are_registered() -> None:
+    from edge_sdk.cli.cameras import _command
+    from edge_sdk.sources.cameras.v4l2 import CameraFacts
+
+    def facts(role: str, number: int) -> CameraFacts:
+        device, address = f"/dev/video{number}", f"v4l2:///dev/video{number}"
+        return CameraFacts(device=device, name=role, role=role, address=address)
+
+    rgb, thermal = facts("rgb", 0), facts("thermal", 1)
+    line = "edge-sdk run --rgb 'v4l2:///dev/video0' --thermal 'v4l2:///dev/video1'"
+    first, advice, then = _command([rgb, thermal]).splitlines()
+    assert first == f"Try: {line} --serve --registration centred"
+    assert "pick points" in advice
+    assert then.strip() == f"{line} --registration registration.json"
+    assert _command([rgb]) == "Try: edge-sdk run --rgb 'v4l2:///dev/video0'"
+    assert _command([]) == "None of them can be used as it is."
