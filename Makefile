@@ -1,6 +1,7 @@
 # make demo    install everything into .venv, run the reference engine over the shipped clip, write a report
 # make test    set up and run all checks and tests on this Python; the end says what was skipped, and why
 # make test-all      tests on Python 3.10 and 3.12 where they are here, with the lowest versions, on aarch64
+# make test-aarch64  wheels, answers and the CUDA layer on aarch64, emulated (Debian on x86-64): behaviour, no times
 # make test-device   on a machine with an NVIDIA GPU or on a Jetson: tests there, and device-record.json to send back
 # make check   what CI runs on one Python: format, lint, types, layers, tests
 # make bench   measure this machine, write bench.json
@@ -12,7 +13,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= demo-output
 
-.PHONY: demo test test-all test-device check bench soak engine clean
+.PHONY: demo test test-all test-aarch64 test-device check bench soak engine clean
 
 $(BIN)/edge-sdk: setup.py pyproject.toml edge_sdk/requirements.py
 	$(PYTHON) tests/setup_venv.py $(VENV) .[cpu]
@@ -33,6 +34,11 @@ test:
 
 test-all:
 	$(PYTHON) tests/matrix.py others
+
+test-aarch64: $(VENV)/.test-extra
+	$(PYTHON) tests/setup_venv.py $(VENV) --debian qemu-aarch64-static=qemu-user-static \
+		--debian aarch64-linux-gnu-g++=g++-aarch64-linux-gnu
+	$(BIN)/python tests/aarch64/run.py
 
 # The system's Python with its packages: TensorRT comes with JetPack and lives there.
 test-device:

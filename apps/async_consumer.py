@@ -5,18 +5,21 @@
 
 The detector and its source live on one thread of their own. Results cross over through a short queue; when
 the consumer is slow, the oldest result is dropped and counted: news, not a backlog. Cancelling the consumer
-ends the thread and gives everything back.
+(Ctrl-C and SIGTERM do) ends the thread and gives everything back.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import signal
 import threading
 from collections.abc import AsyncIterator
 from itertools import takewhile
 
 import edge_sdk
+from edge_sdk.cli.streams import safe_streams
 from edge_sdk.errors import EdgeSdkError
 
 QUEUED = 4
@@ -33,6 +36,7 @@ class Results:
         self._engine, self._source, self._device, self._frames = engine, source, device, frames
         self._queue: asyncio.Queue[edge_sdk.FrameResult | BaseException | None] = asyncio.Queue()
         self._ending = threading.Event()
+        self._live: edge_sdk.Source | None = None
         self.dropped = 0
 
     async def __aenter__(self) -> Results:
@@ -43,6 +47,8 @@ class Results:
 
     async def __aexit__(self, *_: object) -> None:
         self._ending.set()
+        if self._live is not None:
+            self._live.close()  # a silent camera must not be waited for
         await asyncio.to_thread(self._thread.join)
 
     async def __aiter__(self) -> AsyncIterator[edge_sdk.FrameResult]:
@@ -58,6 +64,7 @@ class Results:
                 edge_sdk.load(self._engine, device=self._device) as detector,
                 edge_sdk.open_source(self._source, on_bad="skip") as source,
             ):
+                self._live = source if getattr(source, "live", False) else None
                 edge_sdk.run_source(
                     detector,
                     takewhile(lambda pair: not self._ending.is_set(), source),
@@ -82,6 +89,10 @@ class Results:
 async def consume(options: argparse.Namespace) -> None:
     """Prints findings as they come, and shows that other work goes on meanwhile."""
     beats = seen = 0
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
     async def beat() -> None:
         nonlocal beats
@@ -90,12 +101,15 @@ async def consume(options: argparse.Namespace) -> None:
             beats += 1
 
     heart = asyncio.create_task(beat())
-    async with Results(
-        options.engine, options.source, device=options.device, frames=options.frames
-    ) as results:
-        async for result in results:
-            seen += 1
-            print(f"{result.key}: {result.route.value}, because {result.reason.value}: {result.detections}")
+    results = Results(options.engine, options.source, device=options.device, frames=options.frames)
+    with contextlib.suppress(asyncio.CancelledError):
+        async with results:
+            async for result in results:
+                seen += 1
+                reason = result.reason.value
+                print(
+                    f"{result.key}: {result.route.value}, because {reason}: {result.detections}", flush=True
+                )
     heart.cancel()
     print(f"{seen} results seen, {results.dropped} dropped, event loop free: {beats > 0}")
 
@@ -109,6 +123,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or tensorrt")
     parser.add_argument("--frames", type=int, help="end after so many frames")
     options = parser.parse_args()
+    safe_streams()  # `| head` ends nothing
     try:
         asyncio.run(consume(options))
     except EdgeSdkError as error:

@@ -1,12 +1,13 @@
 """Live demo: watch a source, see boxes, temperatures and the route of every frame, in a browser.
 
     python apps/camera_demo.py                                     the shipped clip, for ever
+    python apps/camera_demo.py 'camera:?rgb=v4l2:///dev/video0&thermal=v4l2:///dev/video2'       two cameras
     python apps/camera_demo.py 'pairs:site?thermal=ir16'           your own frames
     python apps/camera_demo.py --serve 0.0.0.0:8080                for other machines too; prints a token
     python apps/camera_demo.py --window                            a window instead, where a display is
-    python apps/camera_demo.py --out demo.avi --frames 100         a video or a folder of pictures instead
+    python apps/camera_demo.py --out demo.avi                      a video or a folder of pictures instead
 
-Ctrl-C (in the window Esc or q) ends it at any time; what was written until then stays whole.
+Ctrl-C or SIGTERM (in the window Esc or q) end it at any time; what was written until then stays whole.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from typing import Any
 import cv2
 
 import edge_sdk
+from edge_sdk.cli.streams import safe_streams
 from edge_sdk.clock import MonotonicClock
+from edge_sdk.ending import Ending, StoppedBySignal
 from edge_sdk.errors import EdgeSdkError
 from edge_sdk.live.guard import page_token, parse_address
 from edge_sdk.live.session import LiveOptions, LiveSession
@@ -32,7 +35,7 @@ TITLE = "edge-sdk (q ends)"
 CLIP_HZ = 10.0
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -50,18 +53,30 @@ def main() -> None:
     parser.add_argument("--window", action="store_true", help="a window instead of the page")
     parser.add_argument("--out", help="a folder, or a .mp4 or .avi file, instead of the page")
     parser.add_argument("--frames", type=int, help="end after so many frames")
-    parser.add_argument("--loop", type=int, default=0, help="passes over the source; 0: for ever")
+    parser.add_argument(
+        "--loop", type=int, help="passes over the source, 0 for ever; default: once for --out, else for ever"
+    )
     parser.add_argument(
         "--pace-hz", type=float, help="frames a second; by default the clip's, or a camera's own"
     )
     options = parser.parse_args()
+    safe_streams()  # `| head` ends nothing
+    ending = Ending()
     try:
-        watch(options)
+        with ending.listening():
+            watch(options, ending)
+    except StoppedBySignal as stopped:
+        return 128 + stopped.number
     except EdgeSdkError as error:
         raise SystemExit(f"error: {error}") from None
+    return 0
 
 
-def watch(options: argparse.Namespace) -> None:
+def watch(options: argparse.Namespace, ending: Ending) -> None:
+    """Shows the source until it or the viewer ends; a signal is the way to end, and no error."""
+    loop = options.loop
+    if loop is None:
+        loop = 1 if options.out and options.frames is None else 0
     if options.window and not open_window():
         raise SystemExit(
             "error: no display here, or an OpenCV without windows; leave --window out for the page"
@@ -84,15 +99,15 @@ def watch(options: argparse.Namespace) -> None:
     with (
         edge_sdk.load(options.engine, device=options.device) as detector,
         edge_sdk.open_source(
-            options.source, registration=options.registration, on_bad="skip", loop=options.loop
+            options.source, registration=options.registration, on_bad="skip", loop=loop
         ) as source,
         LiveSession(
             detector, source, live_options,
             asked_engine=options.engine, asked_device=options.device, pace_hz=pace_hz,
         ) as live,
         Screen(options.out, options.window) as screen,
+        ending.running(),
     ):  # fmt: skip
-        live.stop_on_signals()
         for line in live.lines() or [f"Writing {options.out}" if options.out else "Showing a window"]:
             print(f"{line}   (Ctrl-C ends)", flush=True)
         route = None
@@ -101,7 +116,10 @@ def watch(options: argparse.Namespace) -> None:
             nonlocal route
             if result.route is not route:
                 route = result.route
-                print(f"{pair.key}: {route.value}, because {result.reason.value}: {result.detections}")
+                print(
+                    f"{pair.key}: {route.value}, because {result.reason.value}: {result.detections}",
+                    flush=True,
+                )
             if screen.is_on and not screen.show(pair.key, edge_sdk.annotate(pair, result)):
                 live.stop()
 
@@ -114,6 +132,7 @@ def watch(options: argparse.Namespace) -> None:
             force=live.force,
             on_result=follow,
             observers=live.observers,
+            ending=ending,
         )
         print(detector.stats())
         print(f"{shown} frames shown, {source.skipped_count} bad ones skipped")
@@ -161,4 +180,4 @@ def open_window() -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,25 +1,31 @@
 """Inspect a folder of pairs: a table of findings with temperatures, and a picture of every hot spot.
 
     python apps/inspect_folder.py site-7 --thermal ir16 --unit centikelvin --out site-7-report
+    python apps/inspect_folder.py flir-pictures          a folder of radiometric JPEGs, as cameras save them
 
 Writes `findings.csv` (a line a finding), `summary.json` (counts, routes, bad files by name) and
 `pictures/` (frames with a finding of the class that --hot names, or with a part --min-rise kelvin over
 its surroundings). Temperatures are in degrees Celsius where the camera is radiometric; where its counts
-have no known unit, they stay counts.
+have no known unit, they stay counts. A bad file is counted and listed; Ctrl-C and SIGTERM end the inspection
+with all of the report that there is until then, which says so.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import json
+import signal
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import edge_sdk
-from edge_sdk.errors import EdgeSdkError, SourceError
+from edge_sdk.cli.streams import safe_streams
+from edge_sdk.ending import Ending, StoppedBySignal
+from edge_sdk.errors import ConfigError, EdgeSdkError, FrameError, SourceError
+from edge_sdk.saving import save_json
 
 COLUMNS = (
     "key", "class", "score", "left_px", "top_px", "right_px", "bottom_px",
@@ -28,11 +34,11 @@ COLUMNS = (
 ZERO_C_K = 273.15
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folder", type=Path, help="holds one sub-folder a camera")
+    parser.add_argument("folder", type=Path, help="holds one sub-folder a camera, or radiometric JPEGs")
     parser.add_argument("--rgb", default="rgb", help="sub-folder of the colour files")
     parser.add_argument("--thermal", default="thermal", help="sub-folder of the raw 16-bit files")
     parser.add_argument(
@@ -49,34 +55,63 @@ def main() -> None:
         "--min-rise", type=float, default=10.0, help="kelvin over the surroundings, drawn too"
     )
     options = parser.parse_args()
+    safe_streams()  # `| head` ends no inspection
+    ending = Ending()
     try:
-        summary = inspect(options)
-    except EdgeSdkError as error:
+        with ending.listening():
+            summary = inspect(options, ending)
+    except StoppedBySignal as stopped:
+        return 128 + stopped.number
+    except (EdgeSdkError, OSError) as error:
         raise SystemExit(f"error: {error}") from None
     print(f"{summary['frames']} frames, {len(summary['bad'])} bad, findings: {summary['findings']}")
+    if summary["ended_early"]:
+        print(f"ended early by {summary['ended_early']}")
     print(f"report in {options.out}")
+    return ending.exit_status
 
 
-def inspect(options: argparse.Namespace) -> dict[str, Any]:
-    uri = f"pairs:{quote(str(options.folder))}?rgb={quote(options.rgb)}&thermal={quote(options.thermal)}"
-    uri += "&partial=allow" + (f"&unit={quote(options.unit)}" if options.unit else "")
+def address(options: argparse.Namespace) -> str:
+    """Writes the folder as a source: pairs where it holds one of the sub-folders, else single files."""
+    folder = quote(str(options.folder))
+    if options.folder.is_dir() and not any(
+        (options.folder / sub).is_dir() for sub in (options.rgb, options.thermal)
+    ):
+        return f"file:{folder}"
+    uri = f"pairs:{folder}?rgb={quote(options.rgb)}&thermal={quote(options.thermal)}&partial=allow"
+    return uri + (f"&unit={quote(options.unit)}" if options.unit else "")
+
+
+def inspect(options: argparse.Namespace, ending: Ending) -> dict[str, Any]:
+    """Inspects file after file; returns the summary, which is on disk then."""
     routes: Counter[str] = Counter()
     found: Counter[str] = Counter()
     bad: list[dict[str, str]] = []
     with (
         edge_sdk.load(options.engine, device=options.device) as detector,
-        edge_sdk.open_source(uri, registration=options.registration, on_bad="skip") as source,
+        edge_sdk.open_source(address(options), registration=options.registration, on_bad="skip") as source,
         edge_sdk.FrameWriter(options.out / "pictures") as pictures,
-        (options.out / "findings.csv").open("w", newline="", encoding="utf-8") as file,
+        (options.out / "findings.csv").open("w", newline="", encoding="utf-8", buffering=1) as file,
+        ending.running(),
     ):
         table = csv.DictWriter(file, COLUMNS)
         table.writeheader()
-        for pair in source:
-            detector.reset()  # the files of a folder are no sequence: no frame speaks for the next
+        while True:
+            key = ""
             try:
+                with ending.waiting:
+                    pair = next(source, None)
+                if pair is None:
+                    break
+                key = pair.key
                 result = detector(pair)
-            except SourceError as error:
-                bad.append({"key": pair.key, "why": str(error)})
+            except StoppedBySignal:
+                break
+            except (SourceError, ConfigError) as error:  # of this file alone
+                key = error.key if isinstance(error, FrameError) else key
+                bad.append({"key": key, "why": str(error)})
+                if not key:
+                    break  # the source itself failed, not a file of it
                 continue
             routes[result.route.value] += 1
             picture = ""
@@ -95,8 +130,10 @@ def inspect(options: argparse.Namespace) -> dict[str, Any]:
             "bad": bad,
             "engine": detector.bundle.manifest.name,
             "source": source.describe(),
+            "ended_early": signal.Signals(ending.signal).name if ending.signal else None,
         }
-    (options.out / "summary.json").write_text(json.dumps(summary, indent=2), encoding="utf-8")
+    save_json(options.out / "summary.json", summary)
+    ending.saved()
     return summary
 
 
@@ -130,4 +167,4 @@ def row(detection: edge_sdk.Detection, result: edge_sdk.FrameResult, picture: st
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

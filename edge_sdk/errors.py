@@ -14,6 +14,7 @@
         SaveError                      a file of results cannot be written
       SourceError(RuntimeError)      frames cannot be read
         FrameError                     one frame is bad; the next may be good
+          FrameTooLargeError             a file states a larger picture than is read
           CamerasSilentError             a while without a frame of either camera
         CameraError                    a camera cannot be opened, or went away
           FrameTimeoutError(TimeoutError)  none within the time a camera is given for one
@@ -55,6 +56,7 @@ __all__ = [
     "EngineMismatchError",
     "FrameError",
     "FrameTimeoutError",
+    "FrameTooLargeError",
     "InferenceError",
     "ManifestError",
     "MeterError",
@@ -77,7 +79,13 @@ __all__ = [
 
 
 class EdgeSdkError(Exception):
-    """Base of all errors raised on purpose by this SDK."""
+    """Base of all errors raised on purpose by this SDK.
+
+    Its text can be printed whatever the files are called: bytes of a name that are no UTF-8 read `\\udce9`.
+    """
+
+    def __str__(self) -> str:
+        return super().__str__().encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 class ConfigError(EdgeSdkError, ValueError):
@@ -239,6 +247,23 @@ class FrameError(SourceError):
         self.key, self.path, self.problem = key, path, problem
         where = f"frame {key!r}" + (f" ({path})" if path else "")
         super().__init__(_with_fix(f"{where}: {problem}", fix))
+
+
+class FrameTooLargeError(FrameError):
+    """A file states a larger picture than this SDK takes memory for; none was taken.
+
+    Attributes:
+        found, limit: both sizes with units, as text.
+    """
+
+    def __init__(self, key: str, found: str, limit: str, path: Path | None = None) -> None:
+        self.found, self.limit = found, limit
+        super().__init__(
+            key,
+            f"its header states {found}, at most {limit} are read",
+            path,
+            "If it is sound, make it smaller first.",
+        )
 
 
 class CamerasSilentError(FrameError):

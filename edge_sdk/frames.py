@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from edge_sdk.errors import ConfigError, ShapeError
 from edge_sdk.heat_units import HeatUnit, enter, heat_unit, without_dead
-from edge_sdk.members import number, one_of, put, text, texts, whole
+from edge_sdk.members import flag, number, one_of, put, text, texts, whole
 from edge_sdk.registration import Registration, RegistrationBy
 
 _Pixel = TypeVar("_Pixel", bound=np.generic)
@@ -226,6 +226,9 @@ class FramePair:
         notes: what the source assumed or mended, for the record; those of the thermal frame are added.
         rgb_fault, thermal_fault: why that camera's frame is missing ("lost", "ffc", "covered", ...), or
             None where it is there or nothing is known.
+        still: True for a picture by itself (a file of a folder, an array), which says nothing of the next
+            pair: the router then remembers nothing from one to the other. False for a part of a stream. None:
+            see `is_still`.
         registration_by: who gave `registration`: the pair itself, unless a source says otherwise.
 
     Raises:
@@ -242,6 +245,7 @@ class FramePair:
     rgb_fault: str | None = None
     thermal_fault: str | None = None
     registration_by: RegistrationBy = RegistrationBy.PAIR
+    still: bool | None = None
 
     def __post_init__(self) -> None:
         key = _key(self.key)
@@ -266,7 +270,16 @@ class FramePair:
                 None if self.thermal_fault is None else text(self.thermal_fault, "FramePair thermal_fault")
             ),
             registration_by=one_of(RegistrationBy, self.registration_by, "FramePair registration_by"),
+            still=None if self.still is None else flag(self.still, "FramePair still"),
         )
+
+    @property
+    def is_still(self) -> bool:
+        """Whether the pair stands by itself: as `still` says, else if its frames have no time and number."""
+        if self.still is not None:
+            return self.still
+        frames = [frame for frame in (self.rgb, self.thermal) if frame is not None]
+        return all(frame.timestamp_ns is None and frame.sequence is None for frame in frames)
 
     def copied(self) -> FramePair:
         """Returns the pair with arrays of its own, which no source writes to again. Copies: yes."""

@@ -143,6 +143,9 @@ class Counts(NamedTuple):
     dead: NDArray[np.bool_] | None
 
 
+@np.errstate(
+    invalid="ignore", over="ignore"
+)  # damaged floating point is found by its value, not by a warning
 def enter(values: NDArray[Any], unit: HeatUnit) -> Counts:
     """Takes a thermal frame in: converts it, finds dead pixels, and refuses degrees that no scene has.
 

@@ -20,7 +20,7 @@ from edge_sdk.engine.bundle import Bundle, load_bundle
 from edge_sdk.engine.manifest import SCREEN_GRAPH
 from edge_sdk.engine.runner import Runner
 from edge_sdk.errors import ConfigError, SourceError, StateError
-from edge_sdk.frames import FramePair, RgbFrame, ThermalFrame, ThermalUnit
+from edge_sdk.frames import FramePair, ThermalUnit
 from edge_sdk.measurements import FrameResult, Reason, Route, Signals
 from edge_sdk.postprocess import Candidates
 from edge_sdk.registration import Given
@@ -41,7 +41,7 @@ from edge_sdk.routing import (
 )
 from edge_sdk.sources.base import ReadsInto
 from edge_sdk.sources.registration import RegistrationArgument, read_registration
-from edge_sdk.stages import Stages, Work
+from edge_sdk.stages import Stages, Work, no_pair
 
 __all__ = ["Detector", "load"]
 
@@ -167,7 +167,7 @@ class Detector(ClosedByWith):
             StateError: the detector is closed, or another thread is using it.
         """
         if not isinstance(pair, FramePair):
-            raise _no_pair(pair)
+            raise no_pair(pair)
         with self._alone():
             _ = self._stages.runner  # raises where the detector is closed
             work = Work(pair, self._clock)
@@ -257,7 +257,9 @@ class Detector(ClosedByWith):
     # The routed path of a fusion bundle ---------------------------------------------------------
 
     def _answer_routed(self, work: Work, force: Route | None) -> FrameResult:
-        gate, state, pair = self.gate, self._state, work.pair
+        gate, pair = self.gate, work.pair
+        still = pair.is_still
+        state = self._state.for_still() if still else self._state
         rgb_look = look_at_rgb(pair.rgb.image) if pair.rgb else None
         thermal_look = look_at_thermal(pair.thermal.filled) if pair.thermal else None
         rgb_health, thermal_health = measure_health(
@@ -277,8 +279,9 @@ class Detector(ClosedByWith):
                 signals = Signals(**{**vars(signals), **measured})
                 decision = decide(gate, state, signals, key=pair.key, force=force)
         finally:
-            self._state = advance(gate, state, signals, rgb_look, thermal_look)
-        if decision.reason is Reason.THERMAL_LOST and self._state.dark:
+            after = advance(gate, state, signals, rgb_look, thermal_look)
+            self._state = self._state.after_still() if still else after
+        if decision.reason is Reason.THERMAL_LOST and after.dark:
             work.notes.append(f"RGB frame dark and thermal frame {thermal_health}: little can be seen")
         work.mark("routing")
         return self._finish(work, decision, signals)
@@ -392,16 +395,6 @@ class Detector(ClosedByWith):
             self._origins.add(work.registration.origin)
         self._stats.add(result)
         return result
-
-
-def _no_pair(found: object) -> ConfigError:
-    """Names what was given in place of a pair, and the line to write instead."""
-    what, line = type(found).__name__, "FramePair(key, RgbFrame(rgb), ThermalFrame(raw, unit))"
-    if isinstance(found, RgbFrame):
-        line = "FramePair(key, rgb_frame)"
-    elif isinstance(found, ThermalFrame):
-        line = "FramePair(key, thermal=thermal_frame)"
-    return ConfigError(f"a detector answers a FramePair, found {what}: write detector({line})")
 
 
 def _route(name: Route | str) -> Route:

@@ -198,6 +198,14 @@ class RouterState:
     rgb_repeats: int = 1
     thermal_repeats: int = 1
 
+    def for_still(self) -> RouterState:
+        """Returns what matters for a picture by itself: its number, by which frames are audited."""
+        return RouterState(frames=self.frames)
+
+    def after_still(self) -> RouterState:
+        """Returns the state behind a picture by itself: one more was routed, and nothing else is known."""
+        return replace(self, frames=self.frames + 1)
+
 
 @dataclass(frozen=True)
 class RouterMemory:

@@ -23,7 +23,7 @@ from edge_sdk.engine.inputs import GraphInputs
 from edge_sdk.engine.manifest import FEATURES, SCREEN_GRAPH, Manifest
 from edge_sdk.engine.runner import Runner
 from edge_sdk.errors import ConfigError, InferenceError, StateError
-from edge_sdk.frames import FramePair, Registration, ThermalPlane
+from edge_sdk.frames import FramePair, Registration, RgbFrame, ThermalFrame, ThermalPlane
 from edge_sdk.postprocess import Candidates, decode
 from edge_sdk.preprocess import Letterbox, rgb_into, thermal_into, thermal_plane
 from edge_sdk.registration import (
@@ -36,7 +36,7 @@ from edge_sdk.registration import (
     unregistered,
 )
 
-__all__ = ["Stages", "Work"]
+__all__ = ["Stages", "Work", "no_pair"]
 
 _MAX_EXPONENT = 60.0
 
@@ -348,6 +348,16 @@ class Stages:
                 f"registration bundle: engine {self._manifest.name!r} states no camera rig of its own. "
                 "Give a registration file, or put [registration] into its manifest"
             )
+
+
+def no_pair(found: object) -> ConfigError:
+    """Names what was given in place of a pair, and the line to write instead."""
+    what, line = type(found).__name__, "FramePair(key, RgbFrame(rgb), ThermalFrame(raw, unit))"
+    if isinstance(found, RgbFrame):
+        line = "FramePair(key, rgb_frame)"
+    elif isinstance(found, ThermalFrame):
+        line = "FramePair(key, thermal=thermal_frame)"
+    return ConfigError(f"a detector answers a FramePair, found {what}: write detector({line})")
 
 
 def _input_wh(manifest: Manifest) -> tuple[int, int]:

@@ -56,6 +56,7 @@ def write_image(path: Path, image: NDArray[Any]) -> Path:
     """Writes an array (colour: blue first) in the format of the suffix."""
     done, encoded = cv2.imencode(path.suffix, image)
     assert done
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(encoded.tobytes())
     return path
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from emulated_driver import Unavailable, build_driver, cache_folder
 
-__all__ = ["install_pycuda", "missing_tool"]
+__all__ = ["build_wheel", "install_pycuda", "missing_tool"]
 
 PYCUDA = "pycuda==2026.1"
 HEADERS = ("nvidia-cuda-runtime>=13,<14", "nvidia-cuda-profiler-api>=13,<14")
@@ -49,6 +49,16 @@ def install_pycuda(python: Path) -> None:
     Raises:
         Unavailable: a compiler is missing, or the build failed; says which.
     """
+    wheel = build_wheel(python)
+    _run([python, "-m", "pip", "install", "--quiet", wheel], os.environ, "installing pycuda")
+
+
+def build_wheel(python: Path) -> Path:
+    """Returns the wheel of pycuda for this interpreter, compiled if it is not in the user's cache.
+
+    Raises:
+        Unavailable: as `install_pycuda`.
+    """
     missing = missing_tool()
     if missing:
         raise Unavailable(f"pycuda cannot be built here: it needs {missing}")
@@ -57,8 +67,7 @@ def install_pycuda(python: Path) -> None:
     if not list(folder.glob("*.whl")):
         print(f"building {PYCUDA} for {tag} (kept in the user's cache)", flush=True)
         _build(python, folder)
-    wheel = next(iter(folder.glob("*.whl")))
-    _run([python, "-m", "pip", "install", "--quiet", wheel], os.environ, "installing pycuda")
+    return next(iter(folder.glob("*.whl")))
 
 
 def _build(python: Path, folder: Path) -> None:

@@ -5,7 +5,6 @@ Only an aid: a file that is missing, damaged or of another machine means the def
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ import platformdirs
 from edge_sdk.buffers.cuda import CudaDevice
 from edge_sdk.buffers.kinds import KINDS
 from edge_sdk.errors import ConfigError, SaveError
+from edge_sdk.json_text import json_object
 from edge_sdk.saving import save_json
 
 __all__ = ["PLANS_VARIABLE", "BufferChoice", "Module", "choice_path", "load_choice", "save_choice"]
@@ -111,7 +111,7 @@ def load_choice(
     try:
         if path.stat().st_size > _MAX_NBYTES:
             raise ValueError(f"more than {_MAX_NBYTES} bytes")
-        choice = _parse(json.loads(path.read_text("utf-8")))
+        choice = _parse(json_object(path.read_bytes()))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -69,7 +69,7 @@ def live_options_from(
     ):
         if given is not None and needed is None:
             missing = {"--proxy-address": "--behind-proxy", "--mqtt-password-file": "--mqtt"}
-            raise ConfigError(f"{option}: of no use without {missing.get(option, '--serve')}")
+            raise ConfigError(f"{option}: of no use alone; add {missing.get(option, '--serve')}")
     if sla is not None and serve is None and mqtt is None:
         raise ConfigError("--sla: nothing shows it; add --serve or --mqtt, or use `edge-sdk sla check`")
     if record is None and serve is None and mqtt is None:

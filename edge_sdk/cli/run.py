@@ -147,7 +147,7 @@ def run(
         4096, rich_help_panel=_RECORD, help="Most that the recording may take."
     ),
     record_full: str = typer.Option(
-        "stop", rich_help_panel=_RECORD, help="At the limit: stop, or ring: remove the oldest eighth."
+        "stop", rich_help_panel=_RECORD, help="At the limit: stop, or ring: the oldest goes."
     ),
     serve: str | None = typer.Option(
         None, rich_help_panel=_LIVE, help="Live page at HOST:PORT; standing alone at 127.0.0.1:8080."

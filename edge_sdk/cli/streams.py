@@ -51,7 +51,7 @@ def safe_streams() -> list[SafeStream]:
             io.BufferedWriter(raw),
             encoding=stream.encoding,
             errors="backslashreplace",
-            line_buffering=stream.line_buffering or name == "stderr",
+            line_buffering=stream.line_buffering or stream.write_through or name == "stderr",
         )
         stream.flush()
         setattr(sys, name, safe)

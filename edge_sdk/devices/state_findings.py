@@ -32,7 +32,8 @@ def state_findings(snapshot: MachineSnapshot, leftover: Leftover | None = None) 
         leftover: what a killed `machine prepare` did not put back.
     """
     if leftover is not None:
-        advice = "" if leftover.alive else "Put it back: `sudo edge-sdk machine restore`."
+        restorable = not (leftover.alive or leftover.problem)
+        advice = "Put it back: `sudo edge-sdk machine restore`." if restorable else ""
         yield Finding("Prepared state", "ok" if leftover.alive else "fault", leftover.text, advice)
     yield from _board(snapshot)
     if snapshot.board.jetson:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edge_sdk.errors import EngineIntegrityError
+from edge_sdk.json_text import json_object
 
 __all__ = ["SIDECAR_NAME", "PlanFile", "PlanKey", "Sidecar", "parse_sidecar"]
 
@@ -114,7 +115,7 @@ def parse_sidecar(data: bytes, path: Path) -> Sidecar:
         EngineIntegrityError: it is no sidecar of this version.
     """
     try:
-        found = json.loads(data)
+        found = json_object(data)
         if found["schema"] != _SCHEMA:
             raise ValueError(f"schema {found['schema']!r}")
         plans = {str(graph): PlanFile(**item) for graph, item in found["plans"].items()}

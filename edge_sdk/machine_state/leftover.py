@@ -12,9 +12,9 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from edge_sdk.errors import DeviceError
+from edge_sdk.json_text import json_object
 from edge_sdk.machine_state.stored_clocks import sort_lines
 from edge_sdk.machine_state.trusted_folder import TrustedFolder
 
@@ -244,7 +244,7 @@ class RestoreFile:
 def _parse(content: bytes) -> PutBack | None:
     """Reads the note; one that is not whole was being written, before anything was changed."""
     try:
-        entries: Any = json.loads(content)
+        entries = json_object(content)
         return PutBack(
             mode_id=None if entries["mode_id"] is None else int(entries["mode_id"]),
             mode_name=None if entries["mode_name"] is None else str(entries["mode_name"]),

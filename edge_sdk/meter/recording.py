@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import itertools
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from edge_sdk.errors import MeterError, RecordError
+from edge_sdk.json_text import JsonProblem, json_object
 from edge_sdk.meter.boards import Board
 from edge_sdk.meter.tegrastats import rails_behind_tegrastats
 from edge_sdk.meter.tegrastats_line import TegrastatsLine, parse_line
@@ -23,6 +23,8 @@ from edge_sdk.report.power_part import facts_json, parse_facts, parse_trace, tra
 from edge_sdk.stats import Energy, window_energy
 
 __all__ = ["Recording", "load_recording", "log_json", "replay_json"]
+
+_MOST_LOG_BYTES = 256 * 1024 * 1024
 
 LOG_SCHEMA = "edge-sdk/power-log"
 _DEFAULT_INTERVAL_S = 1.0
@@ -131,9 +133,9 @@ def replay_json(recording: Recording) -> dict[str, Any]:
 
 def _from_json(path: Path, text: str) -> Recording:
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise MeterError(f"{path}: not JSON that can be read ({error})") from error
+        document = json_object(text, most_bytes=_MOST_LOG_BYTES)
+    except JsonProblem as problem:
+        raise MeterError(f"{path}: {problem}") from None
     schema = document.get("schema")
     try:
         if schema == LOG_SCHEMA:

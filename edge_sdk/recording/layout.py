@@ -8,7 +8,6 @@ byte first) or, for RGB, a JPEG file. Numbers are written so that reading gives 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,7 +16,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_sdk.detections import BoxTemperatures, Detections
+from edge_sdk import members
 from edge_sdk.errors import FrameError
 from edge_sdk.frames import (
     Calibration,
@@ -29,7 +28,10 @@ from edge_sdk.frames import (
     ThermalFrame,
     ThermalUnit,
 )
-from edge_sdk.measurements import FrameResult, Reason, Route, Signals
+from edge_sdk.measurements import FrameResult, Reason, Route
+from edge_sdk.members import flag, text, whole
+from edge_sdk.picture_size import check_size, jpeg_size_wh
+from edge_sdk.recording.answers import result_from_json, result_to_json
 from edge_sdk.routing import RouterMemory, RouterState
 
 __all__ = [
@@ -70,6 +72,10 @@ PAIR_SCHEMA: dict[str, Any] = {
             "description": "homography thermal to RGB, sizes, origin",
         },
         "skew_ms": {"type": ["number", "null"]},
+        "still": {
+            "type": "boolean",
+            "description": "whether the pair stands by itself; where this is missing it does not",
+        },
         "memory": {"type": "object", "description": "what the router remembered before this pair"},
         "result": {"type": ["object", "null"], "description": "route, reason, health, boxes, times in ns"},
         "unanswered": {"type": ["string", "null"], "description": "why there is no result"},
@@ -150,8 +156,9 @@ def pair_to_json(
         "skew_ms": pair.skew_ms,
         "read_ns": pair.read_ns,
         "notes": list(pair.notes),
+        "still": pair.is_still,
         "memory": asdict(memory),
-        "result": None if result is None else _result_to_json(result),
+        "result": None if result is None else result_to_json(result),
         "unanswered": unanswered or None,
     }
 
@@ -166,46 +173,54 @@ def pair_from_json(
     Raises:
         FrameError: the entry and its pictures do not fit each other.
     """
+    if not isinstance(entry, dict):
+        raise FrameError(f"#{sequence}", f"its entry: expected an object, found {type(entry).__name__}")
     key = str(entry.get("key", ""))
     try:
         seen, rgb_frame = _rgb(entry["rgb"], rgb, key)
-        memory = dict(entry["memory"])
+        memory, faults = dict(entry["memory"]), entry["faults"]
         registration = _registration(entry["registration"])
         return RecordedPair(
             sequence,
-            int(entry["arrival_ns"]),
+            whole(entry["arrival_ns"], "arrival_ns"),
             FramePair(
                 key,
                 rgb_frame,
-                _thermal(entry["thermal"], thermal),
+                _thermal(entry["thermal"], thermal, key),
                 registration,
                 entry["skew_ms"],
-                notes=tuple(entry["notes"]),
+                notes=entry["notes"],
+                rgb_fault=faults["rgb"],
+                thermal_fault=faults["thermal"],
                 registration_by=RegistrationBy.SOURCE,
-                rgb_fault=entry["faults"]["rgb"],
-                thermal_fault=entry["faults"]["thermal"],
+                still=entry.get("still", False),
             ),
-            RouterMemory(RouterState(**memory["state"]), _size(memory["rgb_size_wh"])),
-            None if entry["result"] is None else _result_from_json(key, entry["result"], registration),
-            entry["unanswered"] or "",
+            RouterMemory(_state(memory["state"]), _size(memory["rgb_size_wh"])),
+            None if entry["result"] is None else result_from_json(key, entry["result"], registration),
+            text(entry["unanswered"] or "", "unanswered"),
             seen,
         )
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         if isinstance(error, FrameError):
             raise
         raise FrameError(key, f"the recording's entry cannot be read: {error!r}") from None
 
 
-def decode_jpeg(data: bytes | NDArray[np.uint8]) -> NDArray[np.uint8] | None:
-    """Decodes a JPEG file to uint8 [height, width, 3], red first; None where it is damaged."""
-    bgr = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
+def decode_jpeg(data: bytes) -> NDArray[np.uint8] | None:
+    """Decodes a JPEG file to uint8 [height, width, 3], red first, as it is stored; None where it is damaged.
+
+    Raises:
+        FrameTooLargeError: its header states more pixels than are read.
+    """
+    check_size("JPEG", jpeg_size_wh(memoryview(data)))
+    bgr = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
     return None if bgr is None else np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8)
 
 
 def _rgb(entry: Mapping[str, Any] | None, data: bytes | None, key: str) -> tuple[bool, RgbFrame | None]:
     if entry is None:
         return True, None
-    width, height = entry["size_wh"]
+    width, height = _picture_size(entry["size_wh"], key)
     if data is None:
         raise FrameError(key, "its RGB picture is not in the recording")
     if entry["encoding"] == "jpeg":
@@ -214,13 +229,13 @@ def _rgb(entry: Mapping[str, Any] | None, data: bytes | None, key: str) -> tuple
             raise FrameError(key, "its JPEG cannot be decoded")
     else:
         image = np.frombuffer(data, np.uint8).reshape(height, width, 3)
-    return bool(entry["seen"]), RgbFrame(image, entry["timestamp_ns"], entry["sequence"])
+    return flag(entry["seen"], "seen"), RgbFrame(image, entry["timestamp_ns"], entry["sequence"])
 
 
-def _thermal(entry: Mapping[str, Any] | None, data: bytes | None) -> ThermalFrame | None:
+def _thermal(entry: Mapping[str, Any] | None, data: bytes | None, key: str) -> ThermalFrame | None:
     if entry is None:
         return None
-    width, height = entry["size_wh"]
+    width, height = _picture_size(entry["size_wh"], key)
     image = np.frombuffer(data or b"", "<u2").reshape(height, width).astype(np.uint16, copy=False)
     return ThermalFrame(
         image,
@@ -237,75 +252,33 @@ def _registration(entry: Mapping[str, Any] | None) -> Registration | None:
         return None
     first, second, third = ((float(a), float(b), float(c)) for a, b, c in entry["homography"])
     rgb_wh, thermal_wh = _size(entry["rgb_size_wh"]), _size(entry["thermal_size_wh"])
-    assert rgb_wh is not None
-    assert thermal_wh is not None
+    if rgb_wh is None or thermal_wh is None:
+        raise ValueError("a registration without sizes")
     return Registration((first, second, third), rgb_wh, thermal_wh, entry["depth_m"], entry["origin"])
 
 
 def _size(value: Any) -> tuple[int, int] | None:
-    return None if value is None else (int(value[0]), int(value[1]))
+    return None if value is None else (whole(value[0], "size_wh"), whole(value[1], "size_wh"))
 
 
-def _result_to_json(result: FrameResult) -> dict[str, Any]:
-    found = result.detections
-    return {
-        "route": result.route.value,
-        "reason": result.reason.value,
-        "signals": {name: _number_to_json(value) for name, value in asdict(result.signals).items()},
-        "thermal_consulted": result.thermal_consulted,
-        "class_names": list(found.class_names),
-        "detections": [
-            {
-                "class_id": int(class_id),
-                "score": float(score),
-                "xyxy": [float(edge) for edge in box],
-                "temperatures": asdict(heat) if heat is not None else None,
-            }
-            for class_id, score, box, heat in zip(
-                found.class_ids,
-                found.scores,
-                found.xyxy,
-                found.temperatures or (None,) * len(found),
-                strict=True,
-            )
-        ],
-        "heat": bool(found.temperatures),
-        "stage_ns": dict(result.stage_ns),
-        "engine_ns": dict(result.engine_ns),
-        "gpu_ms": {graph: dict(times) for graph, times in result.gpu_ms.items()},
-        "notes": list(result.notes),
-        "registered": result.registration is not None,
+def _picture_size(value: Any, key: str) -> tuple[int, int]:
+    width, height = members.size_wh(value, "size_wh")
+    check_size(key, (width, height))
+    return width, height
+
+
+def _state(entry: Mapping[str, Any]) -> RouterState:
+    """The router's memory, each member of the type that it has by default."""
+    known = vars(RouterState())
+    values: dict[str, Any] = {
+        name: flag(value, name)
+        if isinstance(known[name], bool)
+        else value
+        if value is None
+        else whole(value, name)
+        for name, value in entry.items()
     }
-
-
-def _result_from_json(key: str, entry: Mapping[str, Any], registration: Registration | None) -> FrameResult:
-    boxes = entry["detections"]
-    heat = tuple(box["temperatures"] and BoxTemperatures(**box["temperatures"]) for box in boxes)
-    return FrameResult(
-        key,
-        Route(entry["route"]),
-        Reason(entry["reason"]),
-        Signals(**{name: _number_from_json(value) for name, value in entry["signals"].items()}),
-        Detections(
-            np.array([box["xyxy"] for box in boxes], np.float32).reshape(-1, 4),
-            np.array([box["score"] for box in boxes], np.float32),
-            np.array([box["class_id"] for box in boxes], np.int64),
-            tuple(entry["class_names"]),
-            heat if entry["heat"] else (),
-        ),
-        bool(entry["thermal_consulted"]),
-        dict(entry["stage_ns"]),
-        dict(entry["engine_ns"]),
-        tuple(entry["notes"]),
-        entry["gpu_ms"],
-        registration if entry.get("registered") else None,
-    )
-
-
-def _number_to_json(value: Any) -> Any:
-    """JSON has no word for what is no finite number; a signal may be one."""
-    return repr(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _number_from_json(value: Any) -> Any:
-    return float(value) if value in ("nan", "inf", "-inf") else value
+    missing = [name for name, value in values.items() if value is None and known[name] is not None]
+    if missing:
+        raise ValueError(f"{missing[0]} is null")
+    return RouterState(**values)

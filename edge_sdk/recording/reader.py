@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from edge_sdk.errors import ConfigError, FrameError, SourceError
+from edge_sdk.json_text import JsonProblem, json_value
+from edge_sdk.picture_size import MOST_PIXELS
 from edge_sdk.recording.layout import RUN_METADATA, TOPICS, VERSION, RecordedPair, pair_from_json
 from edge_sdk.requirements import install_hint
 
 __all__ = ["Recording", "RecordingFacts"]
 
-_MOST_RECORD_BYTES = 1 << 30
+_MOST_CHUNK_BYTES = 5 * MOST_PIXELS + (16 << 20)
+"""Unpacked: the largest colour and thermal picture that are read, and an entry."""
 
 
 @dataclass(frozen=True)
@@ -119,12 +121,12 @@ class Recording:
                 pictures.clear()  # of pairs whose entry was lost with a damaged chunk
                 last = message.sequence
                 try:
-                    entry = json.loads(message.data)
+                    entry = json_value(message.data)
                     yield pair_from_json(entry, last, mine.get("/rgb"), mine.get("/thermal"))
                 except FrameError as error:
                     yield error
-                except ValueError as error:
-                    yield FrameError(f"#{last}", f"its entry is no JSON: {error}", self.path)
+                except JsonProblem as problem:
+                    yield FrameError(f"#{last}", f"its entry: {problem}", self.path)
 
     def close(self) -> None:
         """Closes the file. Closing twice is fine."""
@@ -134,8 +136,7 @@ class Recording:
         """Yields the messages of each chunk as a list, or what is wrong with it."""
         from mcap.records import Chunk, Footer, Message
 
-        reader = self._mcap.StreamReader(self._file, emit_chunks=True, record_size_limit=_MOST_RECORD_BYTES)
-        records = reader.records
+        records = self._reader().records
         while True:
             try:
                 record = next(records, None)
@@ -151,7 +152,7 @@ class Recording:
             if not isinstance(record, Chunk):
                 continue
             try:
-                parts = self._mcap.breakup_chunk(record, validate_crc=True)
+                parts = self._unpacked(record)
             except Exception as error:  # zstandard, checksum or struct: a damaged chunk either way
                 yield FrameError(
                     f"before byte {self._file.tell()}",
@@ -161,14 +162,33 @@ class Recording:
                 continue
             yield [part for part in parts if isinstance(part, Message)]
 
+    def _reader(self, skip_magic: bool = False) -> Any:
+        file: Any = _Bounded(self._file)
+        return self._mcap.StreamReader(
+            file, emit_chunks=True, skip_magic=skip_magic, record_size_limit=_MOST_CHUNK_BYTES
+        )
+
+    def _unpacked(self, chunk: Any) -> list[Any]:
+        """Takes a chunk apart, if what it states to hold is no more than a pair can take."""
+        import zstandard
+
+        if chunk.compression not in ("", "zstd"):
+            raise ValueError(f"packed with {chunk.compression!r}, expected zstd")
+        stated = [chunk.uncompressed_size]
+        if chunk.compression == "zstd":
+            in_frame = zstandard.get_frame_parameters(chunk.data).content_size
+            stated += [in_frame] if in_frame != _UNKNOWN_SIZE else []
+        if max(stated) > _MOST_CHUNK_BYTES:
+            raise ValueError(f"it states {max(stated)} bytes, at most {_MOST_CHUNK_BYTES} are read")
+        parts: list[Any] = self._mcap.breakup_chunk(chunk, validate_crc=True)
+        return parts
+
     def _read_facts(self) -> RecordingFacts:
         from mcap.records import Metadata
 
         self._file.seek(0)
         try:
-            for record in self._mcap.StreamReader(
-                self._file, emit_chunks=True, record_size_limit=_MOST_RECORD_BYTES
-            ).records:
+            for record in self._reader().records:
                 if isinstance(record, Metadata) and record.name == RUN_METADATA:
                     return _facts(record.metadata, self.path)
                 if type(record).__name__ == "Chunk":
@@ -195,9 +215,7 @@ class Recording:
             if not start:
                 return None
             self._file.seek(start)
-            for record in self._mcap.StreamReader(
-                self._file, skip_magic=True, record_size_limit=_MOST_RECORD_BYTES
-            ).records:
+            for record in self._reader(skip_magic=True).records:
                 if isinstance(record, Statistics):
                     return record.channel_message_counts.get(1, 0)
                 if isinstance(record, Footer):
@@ -205,6 +223,22 @@ class Recording:
         except Exception:  # no summary: the file is cut short, which reading it will say
             return None
         return None
+
+
+class _Bounded:
+    """A file that is never asked for more bytes than it has: lengths in damaged files may state anything."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._size = os.fstat(file.fileno()).st_size
+
+    def read(self, length: int = -1) -> bytes:
+        left = max(0, self._size - self._file.tell())
+        return self._file.read(left if length < 0 else min(length, left))
+
+
+_UNKNOWN_SIZE = 2**64 - 1
+"""What zstandard says of a frame that does not state how much it holds; unpacking is then bounded."""
 
 
 def _facts(metadata: Mapping[str, str], path: Path) -> RecordingFacts:
@@ -217,5 +251,21 @@ def _facts(metadata: Mapping[str, str], path: Path) -> RecordingFacts:
     for name, default in vars(known).items():
         text = metadata.get(name)
         if text is not None:
-            values[name] = text if isinstance(default, str) else json.loads(text)
+            values[name] = text if isinstance(default, str) else _fact(name, text, path)
     return RecordingFacts(**values)
+
+
+def _fact(name: str, text: str, path: Path) -> Any:
+    try:
+        value = json_value(text)
+    except JsonProblem as problem:
+        raise ConfigError(f"{path}: {name} of the recording: {problem}") from None
+    if name == "gate" and value is not None:
+        sound = isinstance(value, dict) and all(
+            isinstance(item, (int, float, str)) for item in value.values()
+        )
+    else:
+        sound = value is None or (isinstance(value, int) and not isinstance(value, bool))
+    if not sound:
+        raise ConfigError(f"{path}: {name} of the recording: it cannot be {str(value)[:60]!r}")
+    return value

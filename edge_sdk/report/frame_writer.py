@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from edge_sdk.closing import ClosedByWith
 from edge_sdk.errors import ConfigError, DeviceError, SaveError, ShapeError, StateError
+from edge_sdk.opencv_files import opencv_name, opencv_target, plain_name
 from edge_sdk.saving import save_bytes
 
 __all__ = ["FrameWriter"]
@@ -22,6 +23,9 @@ _UNKNOWN_FPS = 10.0
 _LEAST_FPS, _MOST_FPS = 0.1, 240.0
 _FRAMES_TO_TELL = 30
 """So many pictures wait in memory until their times tell the rate of a video."""
+
+_NAME_BYTES = 200
+"""Of a picture's name: file systems take 255 bytes, with number, suffix and `.part`."""
 
 
 class FrameWriter(ClosedByWith):
@@ -59,7 +63,8 @@ class FrameWriter(ClosedByWith):
         self._times_ns: list[int] = []
         self._video: cv2.VideoWriter | None = None
         self._size_wh: tuple[int, int] | None = None
-        self._names: dict[str, int] = {}
+        self._names: set[str] = set()
+        self._numbers: dict[str, int] = {}
         self._closed = False
         folder = self.path.parent if self._is_video else self.path
         try:
@@ -128,7 +133,11 @@ class FrameWriter(ClosedByWith):
 
     @property
     def _part(self) -> Path:
-        return self.path.with_name(f"{self.path.stem}.part{self.path.suffix}")
+        """Beside the video, under a name that OpenCV can write whatever the video is called."""
+        name = f"{self.path.stem}.part{self.path.suffix}"
+        if not plain_name(self.path):
+            name = f"video-{os.getpid()}-{id(self):x}.part{self.path.suffix}"
+        return self.path.with_name(name)
 
     def _write_file(self, key: str, bgr: NDArray[np.uint8]) -> Path:
         path = self.path / f"{self._name(key)}.jpg"
@@ -164,7 +173,11 @@ class FrameWriter(ClosedByWith):
             codec = _CODECS[self.path.suffix.lower()]
             fourcc = cv2.VideoWriter.fourcc(*codec)
             assert self._fps is not None
-            self._video = cv2.VideoWriter(str(self._part), fourcc, self._fps, self._size_wh)
+            try:
+                with opencv_target(self._part) as target:
+                    self._video = cv2.VideoWriter(target, fourcc, self._fps, self._size_wh)
+            except OSError as error:
+                raise DeviceError(f"{self.path}: cannot be written: {error.strerror or error}") from None
         if not self._video.isOpened():
             raise DeviceError(
                 f"{self._part}: OpenCV {cv2.__version__} could not start a video ({self.path.suffix}). "
@@ -175,10 +188,17 @@ class FrameWriter(ClosedByWith):
         return self.path
 
     def _name(self, key: str) -> str:
-        name = re.sub(r"[^\w.\-+ ]", "_", key).strip(". ") or "frame"
-        name = name[:120]
-        self._names[name] = self._names.get(name, 0) + 1
-        return name if self._names[name] == 1 else f"{name}-{self._names[name]}"
+        """A name that no picture of this writer has yet: `IMG-2` may be a key, and the second `IMG` too."""
+        name = re.sub(r"[^\w.\-+ ]", "_", key)
+        name = name.encode("utf-8", "replace")[:_NAME_BYTES].decode("utf-8", "ignore").strip(". ") or "frame"
+        number = self._numbers.get(name, 0) + 1
+        numbered = name if number == 1 else f"{name}-{number}"
+        while numbered in self._names:
+            number += 1
+            numbered = f"{name}-{number}"
+        self._numbers[name] = number
+        self._names.add(numbered)
+        return numbered
 
 
 def _rate_of(times_ns: list[int]) -> float:
@@ -205,7 +225,8 @@ def _fitted(bgr: NDArray[np.uint8], size_wh: tuple[int, int]) -> NDArray[np.uint
 
 
 def _frames_in(path: Path) -> int:
-    capture = cv2.VideoCapture(str(path))
+    with opencv_name(path) as name:
+        capture = cv2.VideoCapture(name, cv2.CAP_FFMPEG)
     try:
         return max(0, int(capture.get(cv2.CAP_PROP_FRAME_COUNT))) if capture.isOpened() else 0
     finally:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_sdk.errors import RecordError
+from edge_sdk.json_text import JsonProblem, json_value
 from edge_sdk.machine_state.state import RunState
 from edge_sdk.measurements import STAGES, Reason, Route
 from edge_sdk.report.fields import Fields
@@ -147,11 +148,9 @@ def load_record(path: Path | str) -> RunRecord:
     except OSError as error:
         raise RecordError(f"{path}: cannot be read ({error.strerror or error})") from error
     try:
-        document = json.loads(content, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise RecordError(f"{path}: nested too deeply for a run record") from None
-    except ValueError as error:
-        raise RecordError(f"{path}: not JSON that can be read ({error})") from error
+        document = json_value(content, most_bytes=MAX_FILE_NBYTES)
+    except JsonProblem as problem:
+        raise RecordError(f"{path}: {problem}") from None
     return parse_record(document, str(path))
 
 
@@ -330,10 +329,6 @@ def _is_moment(value: Any) -> bool:
 
 def _member_of(names: set[str]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, str) and value in names
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def _nullable(column: NDArray[np.int64]) -> list[int | None]:

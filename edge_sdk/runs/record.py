@@ -193,6 +193,7 @@ def record_run(
         cold_start=ColdStart(import_ms=import_ms, load_ms=detector.load_ns / 1e6),
         conditions=[
             *run_conditions(detector, str(described.get("thermal_unit", ""))),
+            *described.get("conditions", ()),
             *(remark for observer in observers for remark in getattr(observer, "conditions", ())),
         ],
         sla=sla,

@@ -15,7 +15,7 @@ from edge_sdk.clock import Clock, MonotonicClock
 from edge_sdk.errors import ConfigError, FrameError, SourceError, StateError
 from edge_sdk.frames import FramePair
 from edge_sdk.sources.targets import NO_TARGETS, FrameTargets
-from edge_sdk.sources.uri import user_path
+from edge_sdk.sources.uri import printable, user_path
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -173,7 +173,7 @@ class BaseSource(ABC):
     @property
     def uri(self) -> str:
         """See `Source.uri`. The caller's own words; a home folder in them reads `~`."""
-        return _without_home(self._uri)
+        return printable(_without_home(self._uri))
 
     @property
     def length(self) -> int | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from edge_sdk.clock import Clock
 from edge_sdk.errors import ConfigError
+from edge_sdk.members import number, texts
 from edge_sdk.sources.base import OnBad
 from edge_sdk.sources.pairs import PairsSource
 from edge_sdk.sources.registration import RegistrationArgument
@@ -31,6 +32,8 @@ class ClipSource(PairsSource):
         ConfigError: no clip of this name; the known ones are listed.
     """
 
+    _stills = False
+
     def __init__(
         self,
         uri: SourceUri,
@@ -51,8 +54,11 @@ class ClipSource(PairsSource):
             uri, folder=known[uri.path], registration=registration, on_bad=on_bad, loop=loop, clock=clock
         )
         content = self.sidecar.content or {}
-        self.fps: float | None = float(content["fps"]) if content.get("fps") else None
-        self.classes: tuple[str, ...] = tuple(content.get("classes", ()))
+        try:
+            self.fps: float | None = number(content["fps"], "fps") if content.get("fps") else None
+            self.classes: tuple[str, ...] = texts(content.get("classes") or (), "classes")
+        except ConfigError as error:
+            raise ConfigError(f"{self.sidecar.path}: {error}") from None
         stated = content.get("frames")
         if stated is not None and stated != len(self.keys):
             raise ConfigError(

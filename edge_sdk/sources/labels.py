@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,8 @@ import numpy as np
 
 from edge_sdk.errors import ConfigError
 from edge_sdk.frames import Registration
+from edge_sdk.json_text import JsonProblem, read_json_object
+from edge_sdk.members import number, size_wh, text
 
 __all__ = ["FrameLabels", "GroundTruth", "load_json", "load_labels", "registration_from"]
 
@@ -64,17 +65,17 @@ def load_labels(path: Path) -> FrameLabels:
     """
     content = load_json(path)
     try:
+        depth_m = content.get("depth_m", content.get("plane_depth_m"))
         objects = tuple(_ground_truth(entry) for entry in content.get("labels", content.get("objects", ())))
         return FrameLabels(
             objects,
-            str(content.get("light", "")),
+            text(content.get("light") or "", "light"),
             homography_in(content, path),
-            _number(content.get("depth_m", content.get("plane_depth_m"))),
+            None if depth_m is None else number(depth_m, "depth_m"),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, ConfigError):
-            raise
-        raise ConfigError(f"{path}: not a label file of this SDK: {error!r}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        why = error if isinstance(error, ConfigError) else repr(error)[:200]
+        raise ConfigError(f"{path}: not a label file of this SDK: {why}") from None
 
 
 def homography_in(content: Mapping[str, Any], path: Path) -> tuple[tuple[float, float, float], ...] | None:
@@ -86,9 +87,9 @@ def homography_in(content: Mapping[str, Any], path: Path) -> tuple[tuple[float, 
     if content.get(HOMOGRAPHY_KEY) is None:
         return None
     try:
-        matrix = np.asarray(content[HOMOGRAPHY_KEY], dtype=np.float64)
-    except (TypeError, ValueError):
-        found = repr(content[HOMOGRAPHY_KEY])[:80]
+        matrix = np.array([[number(cell, "a cell") for cell in row] for row in content[HOMOGRAPHY_KEY]])
+    except (TypeError, ValueError, OverflowError):
+        found = str(content[HOMOGRAPHY_KEY])[:80]
         raise ConfigError(f"{path}: {HOMOGRAPHY_KEY}: expected 3x3 finite numbers, found {found}") from None
     if matrix.shape != (3, 3) or not np.isfinite(matrix).all():
         raise ConfigError(
@@ -141,29 +142,21 @@ def load_json(path: Path) -> dict[str, Any]:
         ConfigError: no such file, no JSON, or another JSON type.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except ValueError as error:
-        raise ConfigError(f"{path}: not JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path}: expected a JSON object, found {type(content).__name__}")
-    return content
+        return read_json_object(path)
+    except JsonProblem as problem:
+        raise ConfigError(f"{path}: {problem}") from None
 
 
 def _ground_truth(entry: Mapping[str, Any]) -> GroundTruth:
-    left, top, right, bottom = (float(edge) for edge in entry["box_xyxy"])
+    left, top, right, bottom = (number(edge, "box_xyxy") for edge in entry["box_xyxy"])
+    delta_k = entry.get("delta_k")
     return GroundTruth(
-        str(entry["class"]),
+        text(entry["class"], "class"),
         (left, top, right, bottom),
         bool(entry.get("rgb_visible", True)),
         bool(entry.get("thermal_visible", True)),
-        _number(entry.get("delta_k")),
+        None if delta_k is None else number(delta_k, "delta_k"),
     )
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
 
 
 def size_in(content: Mapping[str, Any], path: Path, name: str) -> tuple[int, int] | None:
@@ -171,6 +164,9 @@ def size_in(content: Mapping[str, Any], path: Path, name: str) -> tuple[int, int
     value = content.get(name)
     if value is None:
         return None
-    if not (isinstance(value, list) and len(value) == 2 and all(isinstance(n, int) and n > 0 for n in value)):
-        raise ConfigError(f"{path}: {name}: expected [width, height] in pixels, found {value!r}")
-    return value[0], value[1]
+    try:
+        return size_wh(value, name)
+    except ConfigError:
+        raise ConfigError(
+            f"{path}: {name}: expected [width, height] in pixels, found {str(value)[:80]}"
+        ) from None

@@ -34,6 +34,8 @@ class MemorySource(BaseSource):
         pairs: the pairs, given out as they are.
         uri: a name for the record.
         registration: of the pairs that bring none of their own: a `Registration`, a word or a file.
+        sequence: True where they follow each other like a video, False where each stands by itself; None
+            for what each pair says of itself, see `FramePair.is_still`.
         on_bad, loop, clock: see `BaseSource`.
 
     Copies: nothing.
@@ -48,6 +50,7 @@ class MemorySource(BaseSource):
         *,
         uri: str = "memory:pairs",
         registration: RegistrationArgument = None,
+        sequence: bool | None = None,
         on_bad: OnBad = "raise",
         loop: int = 1,
         clock: Clock | None = None,
@@ -57,6 +60,9 @@ class MemorySource(BaseSource):
         self._pairs = pairs
         self._rule = RegistrationRule(given)
         self._fills_in = given is not None
+        if not isinstance(sequence, (bool, type(None))):
+            raise ConfigError(f"{uri}: sequence: expected True, False or None, found {sequence!r}")
+        self._still = None if sequence is None else not sequence
 
     @property
     def _pass_length(self) -> int:
@@ -71,6 +77,8 @@ class MemorySource(BaseSource):
                 f"{self.uri}: entry {index}: expected a FramePair, found {type(pair).__name__}. "
                 "Write FramePair(key, RgbFrame(rgb), ThermalFrame(raw, unit)), or use source_from_arrays"
             )
+        if self._still is not None and pair.still is None:
+            pair = replace(pair, still=self._still)
         if pair.registration is not None or not self._fills_in:
             return pair
         filled = self._rule.pair(pair.key, pair.rgb, pair.thermal, notes=pair.notes)
@@ -92,6 +100,7 @@ class MemorySource(BaseSource):
             "thermal_unit": "; ".join(sorted(units)) or None,
             "registration": "; ".join(sorted(origins)) or NOT_GIVEN,
             "licences": [],
+            "still": self._still,
         }
 
     def _release(self) -> None:
@@ -109,12 +118,19 @@ class _ArraySource(MemorySource):
         unit: HeatUnit,
         registration: RegistrationArgument,
         *,
+        sequence: bool,
         on_bad: OnBad,
         loop: int,
         clock: Clock | None,
     ) -> None:
         super().__init__(
-            (), uri="memory:arrays", registration=registration, on_bad=on_bad, loop=loop, clock=clock
+            (),
+            uri="memory:arrays",
+            registration=registration,
+            sequence=sequence,
+            on_bad=on_bad,
+            loop=loop,
+            clock=clock,
         )
         self._keys, self._rgb, self._thermal = keys, rgb, thermal
         self._unit, self._units = unit, set[str]()
@@ -136,7 +152,7 @@ class _ArraySource(MemorySource):
             raise FrameError(key, "neither an RGB nor a thermal array")
         if thermal_frame is not None:
             self._units.add(thermal_frame.unit.value)
-        return self._rule.pair(key, rgb_frame, thermal_frame)
+        return self._rule.pair(key, rgb_frame, thermal_frame, still=self._still)
 
     def _describe(self) -> dict[str, Any]:
         there = any(image is not None for image in self._thermal)
@@ -146,6 +162,7 @@ class _ArraySource(MemorySource):
             "thermal_unit": "; ".join(sorted(self._units)) or (stated if there else None),
             "registration": self._rule.origin,
             "licences": [],
+            "still": self._still,
         }
 
     def _release(self) -> None:
@@ -159,6 +176,7 @@ def source_from_arrays(
     unit: ThermalUnit | HeatUnit | str | float = ThermalUnit.COUNTS,
     registration: RegistrationArgument = None,
     keys: Sequence[str] | None = None,
+    sequence: bool = False,
     on_bad: OnBad = "raise",
     loop: int = 1,
     clock: Clock | None = None,
@@ -173,6 +191,7 @@ def source_from_arrays(
         registration: of all pairs: a `Registration`, a word or a file; without one, frames of equal size
             are taken as registered, and others are refused by the detector.
         keys: names of the pairs; "000000", "000001", ... by default.
+        sequence: whether they follow each other like a video; by default each stands by itself.
         on_bad, loop, clock: see `BaseSource`. An array of another dtype or shape is a bad frame.
 
     Copies: nothing; frames share the arrays.
@@ -196,6 +215,7 @@ def source_from_arrays(
         thermal if thermal is not None else nothing,
         heat_unit(unit, "source_from_arrays"),
         registration,
+        sequence=sequence,
         on_bad=on_bad,
         loop=loop,
         clock=clock,

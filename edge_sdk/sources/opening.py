@@ -15,15 +15,12 @@ from edge_sdk.sources.cameras.pair_address import CAMERA_SCHEMES
 from edge_sdk.sources.cameras.settings import CAMERA_OPTIONS
 from edge_sdk.sources.cameras.source import CameraSource
 from edge_sdk.sources.clip import CLIP_OPTIONS, ClipSource
+from edge_sdk.sources.folder_files import files_in
 from edge_sdk.sources.pairs import PAIRS_OPTIONS, PairsSource
-from edge_sdk.sources.radiometric_jpeg import (
-    RJPEG_OPTIONS,
-    RJPEG_SUFFIXES,
-    RadiometricJpegSource,
-    is_radiometric_jpeg,
-)
+from edge_sdk.sources.radiometric_jpeg import RJPEG_OPTIONS, RadiometricJpegSource
 from edge_sdk.sources.recorded import MCAP_OPTIONS, RecordedSource
 from edge_sdk.sources.registration import RegistrationArgument
+from edge_sdk.sources.rjpeg_marks import RJPEG_SUFFIXES, is_radiometric_jpeg
 from edge_sdk.sources.uri import SourceUri, parse_uri
 from edge_sdk.sources.video import VIDEO_OPTIONS, VideoSource
 
@@ -122,11 +119,10 @@ def _open_file(uri: SourceUri, how: _How) -> BaseSource:
     if not path.exists():
         raise ConfigError(f"{uri.text}: no file or folder {uri.path!r}")
     if path.is_dir():
-        kinds = [entry for entry in path.iterdir() if entry.suffix.lower() in RJPEG_SUFFIXES]
-        if any(is_radiometric_jpeg(entry) for entry in kinds if entry.is_file()):
+        if any(is_radiometric_jpeg(entry) for _, entry in files_in(path, RJPEG_SUFFIXES).files):
             return RadiometricJpegSource(_narrowed(uri, RJPEG_OPTIONS), **how)
         return PairsSource(_narrowed(uri, PAIRS_OPTIONS), **how)
-    if path.suffix.lower() in RJPEG_SUFFIXES:
+    if path.suffix.lower() in RJPEG_SUFFIXES and is_radiometric_jpeg(path):
         return RadiometricJpegSource(_narrowed(uri, RJPEG_OPTIONS), **how)
     _narrowed(uri, CAMERA_OPTIONS)
     text = uri.text

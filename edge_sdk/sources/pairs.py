@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,19 +12,33 @@ from edge_sdk.frames import FramePair, RgbFrame, ThermalFrame, ThermalUnit
 from edge_sdk.heat_units import heat_unit
 from edge_sdk.sources.base import BaseSource, OnBad
 from edge_sdk.sources.decode import IMAGE_SUFFIXES, ImageReader
+from edge_sdk.sources.folder_files import files_in, natural_key
 from edge_sdk.sources.labels import FrameLabels, GroundTruth, load_labels
+from edge_sdk.sources.orientation import ORIENTATION_OPTIONS, UPRIGHT, TurnedPairs
 from edge_sdk.sources.registration import RegistrationArgument, RegistrationRule, load_sidecar
-from edge_sdk.sources.uri import SourceUri
+from edge_sdk.sources.uri import SourceUri, holds_radiometric_jpegs, printable
 
-__all__ = ["PAIRS_OPTIONS", "PairsSource", "natural_key"]
+__all__ = ["PAIRS_OPTIONS", "PairsSource"]
 
-PAIRS_OPTIONS = ("rgb", "thermal", "unit", "registration", "partial", "sort")
+PAIRS_OPTIONS = (
+    "rgb",
+    "thermal",
+    "unit",
+    "registration",
+    "partial",
+    "sort",
+    "sequence",
+    *ORIENTATION_OPTIONS,
+)
 
 _ABSENT = "none"
 
 
 class PairsSource(BaseSource):
-    """RGB and thermal image files with equal stems in two sub-folders, in natural order of the stems.
+    """RGB and thermal image files of equal names in two sub-folders, in natural order of the names.
+
+    Sub-folders of the two are read too: the key of a pair is its path in them, without suffix. Names that
+    differ only in how their accents are composed (NFC, NFD) are equal.
 
     Options of the URI:
         rgb, thermal: the sub-folders, `rgb` and `thermal` by default; `none` for a camera there is not.
@@ -36,10 +49,14 @@ class PairsSource(BaseSource):
         partial: `allow` gives a pair whose partner file is missing with that side None; by default
             (`refuse`) it is a bad frame.
         sort: `natural` (2 before 10) or `name`.
+        sequence: `1` says that the files follow each other like a video; by default (`0`) each is a still,
+            and says nothing of the next.
+        orientation, thermal_orientation: `tag` (default: as each file says), `stored`, or degrees clockwise.
+        registration_for: `turned` (default) or `stored`: which pictures registrations were made for.
 
     `pairs.json` in the folder may state `thermal_unit`, `rgb_size_wh`, `thermal_size_wh`,
-    `homography_thermal_to_rgb`, `depth_m`, `pixel_convention` and `licence`. `labels/KEY.json` may
-    state the same homography for one pair, and ground truth.
+    `homography_thermal_to_rgb`, `depth_m`, `pixel_convention`, `registration_for` and `licence`.
+    `labels/KEY.json` may state the same homography for one pair, and ground truth.
 
     Each image lies in a buffer that is written again once nobody holds it: keep a pair as long as you like.
 
@@ -52,6 +69,8 @@ class PairsSource(BaseSource):
     Raises:
         ConfigError: a folder is missing, no pair matches, a stem has two files, a malformed sidecar.
     """
+
+    _stills = True
 
     def __init__(
         self,
@@ -73,16 +92,22 @@ class PairsSource(BaseSource):
         self._units: set[str] = set()
         self._allow_partial = uri.choice("partial", ("allow", "refuse")) == "allow"
         self._rule = RegistrationRule.of(uri, registration, self.folder, self.sidecar)
-        self._rgb, self._thermal = (_scan(uri, self.folder, camera) for camera in ("rgb", "thermal"))
         by_name = uri.choice("sort", ("natural", "name")) == "name"
+        self._rgb, self._thermal = (_scan(uri, self.folder, camera, by_name) for camera in ("rgb", "thermal"))
+        stated = uri.choice("sequence", ("0", "1"))
+        self.still = self._stills if stated is None else stated == "0"
+        self._turned = TurnedPairs(uri, self.sidecar.content)
         stems = self._rgb.files.keys() | self._thermal.files.keys()
         self.keys: tuple[str, ...] = tuple(sorted(stems, key=None if by_name else natural_key))
         self._refuse_no_pair(uri)
         self._rgb_reader, self._thermal_reader = (
             ImageReader(
-                camera, size, self.sidecar.path.name if size and self.sidecar.path else "the first frame"
+                camera,
+                size,
+                self.sidecar.path.name if size and self.sidecar.path else "the first frame",
+                turning,
             )
-            for camera in ("rgb", "thermal")
+            for camera, turning in (("rgb", self._turned.rgb), ("thermal", self._turned.thermal))
             for size in (self.sidecar.sizes.get(camera),)
         )
         self._labels: dict[str, FrameLabels | None] = {}
@@ -116,7 +141,12 @@ class PairsSource(BaseSource):
         rgb_path, thermal_path = self._partner(key, self._rgb), self._partner(key, self._thermal)
         rgb = RgbFrame(self._rgb_reader.read(key, rgb_path, self._targets)) if rgb_path else None
         thermal = self._thermal_frame(key, thermal_path) if thermal_path else None
-        return self._rule.pair(key, rgb, thermal, lambda: self._labels_of(key))
+        pair = self._rule.pair(key, rgb, thermal, lambda: self._labels_of(key), still=self.still)
+        turns = (
+            reader.turn if frame else UPRIGHT
+            for reader, frame in ((self._rgb_reader, rgb), (self._thermal_reader, thermal))
+        )
+        return self._turned.finish(pair, *turns)
 
     def _labels_of(self, key: str) -> FrameLabels | None:
         try:
@@ -153,6 +183,8 @@ class PairsSource(BaseSource):
             "thermal_unit": self._thermal_unit() if self._thermal.files else None,
             "registration": self._rule.origin,
             "licences": list(self.sidecar.licences),
+            "still": self.still,
+            "conditions": self._turned.conditions,
         }
 
     def _thermal_unit(self) -> str:
@@ -188,38 +220,37 @@ class _Side:
     ignored: int = 0
 
 
-def natural_key(stem: str) -> tuple[list[tuple[bool, int, str]], str]:
-    """Returns the sort key that puts `frame2` before `frame10`."""
-    parts = re.findall(r"[0-9]+|[^0-9]+", stem)
-    numbered = [(False, int(part), "") if part[0] in "0123456789" else (True, 0, part) for part in parts]
-    return numbered, stem
-
-
-def _scan(uri: SourceUri, root: Path, camera: str) -> _Side:
+def _scan(uri: SourceUri, root: Path, camera: str, by_name: bool) -> _Side:
     name = uri.option(camera, camera)
     if name == _ABSENT:
         return _Side(camera, None)
     folder = root / name
     if not folder.is_dir():
-        there = sorted(entry.name for entry in root.iterdir() if entry.is_dir())[:8]
+        there = sorted(printable(entry.name) for entry in root.iterdir() if entry.is_dir())[:8]
+        if holds_radiometric_jpegs(root):
+            raise ConfigError(
+                f"{uri.text}: no {camera} folder {str(folder)!r}. The folder holds radiometric JPEGs: "
+                f"write file:{uri.path}"
+            )
         raise ConfigError(
             f"{uri.text}: no {camera} folder {str(folder)!r}. Sub-folders there: "
-            f"{', '.join(there) or 'none'}; name one with ?{camera}=NAME, "
+            f"{', '.join(there) or 'none'}; name one with ?{camera}=NAME (. for the folder itself), "
             f"or ?{camera}=none if there is no such camera"
         )
+    other = "thermal" if camera == "rgb" else "rgb"
+    skip = [root / "labels", root / uri.option(other, other)]
+    listed = files_in(
+        folder, IMAGE_SUFFIXES, skip=[place for place in skip if place != folder], by_name=by_name
+    )
     files: dict[str, Path] = {}
-    ignored = 0
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith(".") or path.suffix.lower() not in IMAGE_SUFFIXES:
-            ignored += 1
-        elif path.stem in files:
+    for key, path in listed.files:
+        if key in files:
             raise ConfigError(
-                f"{uri.text}: two {camera} files for pair {path.stem!r}: {files[path.stem].name} "
-                f"and {path.name}. Remove one"
+                f"{uri.text}: two {camera} files for pair {key!r}: {printable(files[key].name)} "
+                f"and {printable(path.name)}. Remove one"
             )
-        else:
-            files[path.stem] = path
-    return _Side(camera, folder, files, ignored)
+        files[key] = path
+    return _Side(camera, folder, files, listed.ignored)
 
 
 def _hint(uri: SourceUri) -> str:

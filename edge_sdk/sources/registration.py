@@ -66,7 +66,9 @@ def load_sidecar(folder: Path, names: tuple[str, ...] = ("pairs.json", "clip.jso
         path = folder / name
         if path.is_file():
             content = load_json(path)
-            licence = content.get("licence", [])
+            licence = content.get("licence") or []
+            if not isinstance(licence, (str, list)):
+                raise ConfigError(f"{path}: licence: expected text or a list, found {str(licence)[:80]}")
             return Sidecar(
                 path,
                 content,

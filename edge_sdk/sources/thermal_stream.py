@@ -1,21 +1,27 @@
-"""Files that hold many raw 16-bit thermal frames: lossless video, multi-page TIFF, NumPy stacks."""
+"""Files that hold many raw thermal frames: lossless video, TIFF of one page or many, NumPy stacks."""
 
 from __future__ import annotations
 
+import mmap
+import struct
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from edge_sdk.errors import FrameError, SourceError
-from edge_sdk.sources.integrity import check_complete
+from edge_sdk.sources.decode import decode_page, kind_of
+from edge_sdk.sources.numpy_file import NumpyFile
+from edge_sdk.sources.orientation import AS_TAGGED, UPRIGHT, Orientation, Turn, turn_of_exif
 from edge_sdk.sources.ring import FrameRing
 from edge_sdk.sources.targets import NO_TARGETS, FrameTargets
+from edge_sdk.sources.tiff import is_tiff, tiff_pages
+from edge_sdk.sources.video_file import VideoFile
 
-__all__ = ["ThermalStream", "open_thermal_stream"]
+__all__ = ["CONVERT", "ThermalStream", "open_thermal_stream"]
 
 CONVERT = (
     "OpenCV keeps 16 bits for FFV1 with pixel format gray16le. "
@@ -27,31 +33,57 @@ CONVERT = (
 class ThermalStream(ABC):
     """Raw thermal frames in order.
 
+    Arguments:
+        path: the file.
+        orientation: how its frames are turned; as the file says by default.
+
     Attributes:
         path: the file.
         fps: its frame rate, or None where the file has none.
-        count: its number of frames, exact or as its header states, or None.
+        count: its number of frames, or None where nobody can know.
+        dtype: what the numbers of its first frame are, where the file states it.
+        turn: how the last frame was turned.
+        time_ns: when the last frame was taken, from the first one on, or None where the file has no times.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, orientation: Orientation | None = None) -> None:
         self.path = path
         self.fps: float | None = None
         self.count: int | None = None
+        self.dtype: np.dtype[Any] | None = None
+        self.turn = UPRIGHT
+        self.time_ns: int | None = None
+        self._orientation = orientation or AS_TAGGED
         self._ring = FrameRing()
 
     @abstractmethod
-    def read(self, key: str, index: int, targets: FrameTargets = NO_TARGETS) -> NDArray[np.uint16] | None:
+    def read(self, key: str, index: int, targets: FrameTargets = NO_TARGETS) -> NDArray[Any] | None:
         """Returns frame `index` (asked for in order), or None after the last one.
+
+        It is [height, width] of 16 bits or more: raw counts, or temperatures in floating point.
 
         Copies: into the target of its size, else into a buffer that is written again once nobody holds it.
 
         Raises:
-            FrameError: the frame is no uint16 [height, width].
+            FrameError: the frame is something else, or cannot be read.
+            FrameTooLargeError: its header states more pixels than are read.
         """
 
-    def _slot(self, shape: tuple[int, ...], targets: FrameTargets) -> NDArray[np.uint16]:
-        target = targets.take(shape, np.uint16)
-        return self._ring.take(shape, np.uint16) if target is None else target
+    def _slot(self, shape: tuple[int, ...], dtype: np.dtype[Any], targets: FrameTargets) -> NDArray[Any]:
+        target = targets.take(shape, np.uint16) if dtype == np.uint16 else None
+        return self._ring.take(shape, dtype.type) if target is None else target
+
+    def _turned(self, image: NDArray[Any], turn: Turn, targets: FrameTargets) -> NDArray[Any]:
+        self.turn = turn
+        if turn == UPRIGHT:
+            return image
+        shape = image.shape[::-1] if turn.quarters % 2 else image.shape
+        return turn.apply(image, self._slot(shape, image.dtype, targets))
+
+    @property
+    def cut_short(self) -> str:
+        """After the last frame: how much less the file held than its header states; "" where it is whole."""
+        return ""
 
     def rewind(self) -> None:  # noqa: B027  (a hook: stacks have nothing to do)
         """Goes back to the first frame."""
@@ -63,140 +95,137 @@ class ThermalStream(ABC):
 class VideoThermalStream(ThermalStream):
     """A video that OpenCV's FFmpeg can hand out without converting it to 8-bit colour."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._capture = self._open()
-        fps, count = self._capture.get(cv2.CAP_PROP_FPS), self._capture.get(cv2.CAP_PROP_FRAME_COUNT)
-        self.fps = float(fps) if fps > 0 else None
-        self.count = int(count) if count > 0 else None
-        self._shape: tuple[int, ...] | None = None
+    def __init__(self, path: Path, orientation: Orientation | None = None) -> None:
+        super().__init__(path, orientation)
+        self._video = VideoFile(path, CONVERT, raw=True)
+        self.fps, self.count = self._video.fps, self._video.count
 
-    def read(self, key: str, index: int, targets: FrameTargets = NO_TARGETS) -> NDArray[np.uint16] | None:
+    def read(self, key: str, index: int, targets: FrameTargets = NO_TARGETS) -> NDArray[Any] | None:
         """See `ThermalStream.read`."""
-        slot = self._slot(self._shape, targets) if self._shape else None
-        there, image = cast("tuple[bool, NDArray[Any]]", self._capture.read(slot))
-        if not there:
+        turn = self._orientation.turn(self._video.turn)
+        shape = self._video.raw_shape
+        slot = None
+        if shape is not None and turn == UPRIGHT:
+            slot = self._slot(shape, np.dtype(np.uint16), targets)
+        image = self._video.read(slot)
+        self.time_ns = self._video.time_ns
+        if image is None:
             return None
         if image.dtype != np.uint16 or image.ndim != 2:
-            channels = image.shape[2] if image.ndim == 3 else 1
-            found = f"{image.dtype.itemsize * 8}-bit with {channels} channel(s)"
             raise FrameError(
                 key,
-                f"thermal video: expected 16-bit with one channel, OpenCV {cv2.__version__} gives {found}",
+                f"thermal video: expected 16-bit with one channel, OpenCV {cv2.__version__} gives "
+                f"{kind_of(image)}",
                 self.path,
                 CONVERT,
             )
-        self._shape = image.shape
-        return image
+        return self._turned(image, turn, targets)
+
+    @property
+    def cut_short(self) -> str:
+        """See `VideoFile.cut_short`."""
+        return self._video.cut_short
 
     def rewind(self) -> None:
         """See `ThermalStream.rewind`."""
-        self._capture.release()
-        self._capture = self._open()
+        self._video.rewind()
 
     def close(self) -> None:
         """See `ThermalStream.close`."""
-        self._capture.release()
-
-    def _open(self) -> cv2.VideoCapture:
-        capture = cv2.VideoCapture(str(self.path), cv2.CAP_FFMPEG)
-        if not capture.isOpened():
-            raise SourceError(f"{self.path}: OpenCV cannot open it as a video. {CONVERT}")
-        capture.set(cv2.CAP_PROP_CONVERT_RGB, 0)
-        return capture
+        self._video.close()
 
 
 class TiffThermalStream(ThermalStream):
-    """A multi-page 16-bit TIFF, read page by page. OpenCV allocates each page afresh."""
+    """A TIFF, read page by page from memory that is mapped and not loaded. Each page is decoded afresh."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
+    def __init__(self, path: Path, orientation: Orientation | None = None) -> None:
+        super().__init__(path, orientation)
         try:
-            check_complete(path.read_bytes())
-        except ValueError as problem:
-            raise SourceError(f"{path}: {problem}") from None
-        self.count = cv2.imcount(str(path), cv2.IMREAD_UNCHANGED)
-        if self.count < 1:
-            raise SourceError(f"{path}: OpenCV finds no page in this TIFF")
-
-    def read(self, key: str, index: int, targets: FrameTargets = NO_TARGETS) -> NDArray[np.uint16] | None:
-        """See `ThermalStream.read`."""
-        assert self.count is not None
-        if index >= self.count:
-            return None
-        there, pages = cv2.imreadmulti(str(self.path), index, 1, flags=cv2.IMREAD_UNCHANGED)
-        if not there or len(pages) != 1:
-            raise FrameError(key, f"page {index} of {self.count} cannot be decoded", self.path)
-        return _raw(key, self.path, pages[0])
-
-
-class NumpyThermalStream(ThermalStream):
-    """A .npy stack, mapped and not loaded; or the one array of an .npz, loaded whole."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._stack = self._load()
-        sound = self._stack.dtype == np.uint16 or self._stack.dtype.kind == "f"
-        if self._stack.ndim != 3 or not sound or not len(self._stack):
+            with path.open("rb") as file:
+                self._data: mmap.mmap | bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:  # ValueError: an empty file
             raise SourceError(
-                f"{path}: expected uint16 [frames, height, width], "
-                f"found {self._stack.dtype} {list(self._stack.shape)}"
+                f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}"
+            ) from None
+        try:
+            if not is_tiff(self._data[:4]):
+                raise ValueError(f"no TIFF file (it begins with {self._data[:8].hex(' ')})")
+            view = memoryview(self._data)
+            try:
+                self._pages = list(tiff_pages(view))
+            finally:
+                view.release()
+            if not self._pages:
+                raise ValueError("no page in this TIFF")
+        except (ValueError, struct.error, IndexError) as problem:
+            self.close()
+            what = (
+                "damaged TIFF: it ends inside a directory" if isinstance(problem, struct.error) else problem
             )
-        self.count = len(self._stack)
+            raise SourceError(f"{path}: {what}") from None
+        self.count, self.dtype = len(self._pages), self._pages[0].dtype
 
-    def read(self, key: str, index: int, targets: FrameTargets = NO_TARGETS) -> NDArray[np.uint16] | None:
+    def read(self, key: str, index: int, targets: FrameTargets = NO_TARGETS) -> NDArray[Any] | None:
         """See `ThermalStream.read`."""
-        if index >= len(self._stack):
+        if index >= len(self._pages):
             return None
-        if self._stack.dtype != np.uint16:
-            return np.asarray(self._stack[index])
-        slot = self._slot(self._stack.shape[1:], targets)
-        np.copyto(slot, self._stack[index])
-        return slot
+        page = self._pages[index]
+        with memoryview(self._data) as view:
+            image = _raw(key, self.path, decode_page(key, self.path, view, page))
+        return self._turned(image, self._orientation.turn(turn_of_exif(page.orientation)), targets)
 
     def close(self) -> None:
         """See `ThermalStream.close`."""
-        self._stack = np.empty((0, 0, 0), np.uint16)
-
-    def _load(self) -> NDArray[Any]:
-        try:
-            loaded = np.load(self.path, mmap_mode="r", allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return loaded
-            with loaded:
-                names = loaded.files
-                name = "thermal" if "thermal" in names else names[0] if len(names) == 1 else None
-                if name is None:
-                    raise SourceError(
-                        f"{self.path}: expected one array, or one named 'thermal'; "
-                        f"found {', '.join(names) or 'none'}"
-                    )
-                array: NDArray[Any] = loaded[name]
-                return array
-        except (ValueError, OSError, EOFError) as error:
-            raise SourceError(f"{self.path}: cannot be read as a NumPy file: {error}") from None
+        self._pages, self._data = [], b""  # the mapping goes with its last view
 
 
-def open_thermal_stream(path: Path) -> ThermalStream:
+class NumpyThermalStream(ThermalStream):
+    """A .npy or .npz with one frame or a stack of them, read frame by frame."""
+
+    def __init__(self, path: Path, orientation: Orientation | None = None) -> None:
+        super().__init__(path, orientation)
+        self._file = NumpyFile(path)
+        self.count, self.dtype = self._file.count, self._file.dtype
+
+    def read(self, key: str, index: int, targets: FrameTargets = NO_TARGETS) -> NDArray[Any] | None:
+        """See `ThermalStream.read`."""
+        if index >= self._file.count:
+            return None
+        turn = self._orientation.turn(UPRIGHT)
+        shape, dtype = self._file.shape_hw, self._file.dtype
+        slot = self._slot(shape, dtype, targets) if turn == UPRIGHT else np.empty(shape, dtype)
+        self._file.read_into(key, index, slot)
+        return self._turned(slot, turn, targets)
+
+    def close(self) -> None:
+        """See `ThermalStream.close`."""
+        self._file.close()
+
+
+def open_thermal_stream(path: Path, orientation: Orientation | None = None) -> ThermalStream:
     """Opens a file of raw thermal frames by its suffix: .npy, .npz, .tif, .tiff, else a video.
+
+    Arguments:
+        path: the file.
+        orientation: how its frames are turned; as the file says by default.
 
     Raises:
         SourceError: the file cannot be opened as such.
     """
     suffix = path.suffix.lower()
     if suffix in (".npy", ".npz"):
-        return NumpyThermalStream(path)
+        return NumpyThermalStream(path, orientation)
     if suffix in (".tif", ".tiff"):
-        return TiffThermalStream(path)
-    return VideoThermalStream(path)
+        return TiffThermalStream(path, orientation)
+    return VideoThermalStream(path, orientation)
 
 
-def _raw(key: str, path: Path, image: NDArray[Any]) -> NDArray[np.uint16]:
-    if image.dtype != np.uint16 or image.ndim != 2:
-        raise FrameError(
-            key,
-            f"thermal image: expected uint16 [height, width], found {image.dtype} {list(image.shape)}",
-            path,
-            "An 8-bit or coloured thermal picture has lost its radiometry; export the raw frames.",
-        )
-    return image
+def _raw(key: str, path: Path, image: NDArray[Any]) -> NDArray[Any]:
+    if image.ndim == 2 and image.dtype.itemsize >= 2:
+        return image
+    raise FrameError(
+        key,
+        f"thermal image: expected 16-bit with one channel (raw counts), found {kind_of(image)}",
+        path,
+        "An 8-bit or coloured thermal picture has lost its radiometry; export the raw frames.",
+    )

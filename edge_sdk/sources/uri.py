@@ -11,8 +11,14 @@ from urllib.parse import unquote
 
 from edge_sdk.credentials import without_password
 from edge_sdk.errors import ConfigError
+from edge_sdk.sources.rjpeg_marks import RJPEG_SUFFIXES, is_radiometric_jpeg
 
-__all__ = ["SourceUri", "nearest", "parse_uri", "user_path"]
+__all__ = ["SourceUri", "holds_radiometric_jpegs", "nearest", "parse_uri", "printable", "user_path"]
+
+
+_LOOKED_AT = 8
+_FILES = frozenset({".cptv", ".npy", ".npz", ".tif", ".tiff", ".png", ".jpg", ".jpeg", ".bmp", ".webp"})
+"""What `file:` reads and a video player would not."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,23 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f". Did you mean {close[0]!r}?" if close else "."
 
 
+def printable(text: str) -> str:
+    """Returns text that any output takes: bytes of a file name that are no UTF-8 are written as `\\xe9`."""
+    try:
+        return os.fsencode(text).decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # surrogates that stand for no byte
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def holds_radiometric_jpegs(folder: Path) -> bool:
+    """Says whether one of the first files of a folder is a radiometric JPEG."""
+    try:
+        jpegs = sorted(path for path in folder.iterdir() if path.suffix.lower() in RJPEG_SUFFIXES)
+    except OSError:
+        return False
+    return any(is_radiometric_jpeg(path) for path in jpegs[:_LOOKED_AT] if path.is_file())
+
+
 def user_path(text: str) -> Path:
     """Returns a path in which a leading `~` became the user's home folder."""
     try:
@@ -120,7 +143,13 @@ def _options(shown: str, query: str, known: tuple[str, ...]) -> dict[str, str]:
 def _advice(head: str, schemes: Mapping[str, Iterable[str]]) -> str:
     path = user_path(head)
     if path.is_dir():
+        if holds_radiometric_jpegs(path):
+            return f" It is a folder of radiometric JPEGs: write 'file:{head}'"
         return f" It is a folder: write 'pairs:{head}' to read the pairs in it"
+    if path.is_file() and (path.suffix.lower() in _FILES or is_radiometric_jpeg(path)):
+        return f" It is a file: write 'file:{head}'"
+    if path.is_file() and path.suffix.lower() == ".mcap":
+        return f" It is a recording: write 'mcap:{head}'"
     if path.is_file():
         return f" It is a file: write 'video:{head}?thermal=FILE' to read it as a video"
     return f" Write 'clip:substation' or 'pairs:FOLDER'. Known schemes: {_list(schemes)}"

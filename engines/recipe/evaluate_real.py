@@ -20,6 +20,7 @@ import numpy as np
 from edge_sdk.frames import Registration, ThermalUnit
 from engines.recipe.frames import crops_of
 from engines.recipe.metrics import average_precision, match
+from engines.recipe.pictures import read_picture
 from engines.recipe.routes import ROUTES, Runner, candidates
 from engines.recipe.train.data import Crop, Labels, Pair
 from engines.recipe.train.net import CLASSES
@@ -45,8 +46,8 @@ def read_real_pairs(folder: Path) -> tuple[list[Pair], dict[str, dict[str, Any]]
 
 
 def _read_pair(folder: Path, key: str) -> Pair:
-    bgr = cv2.imread(str(folder / "rgb" / f"{key}.jpg"), cv2.IMREAD_COLOR)
-    thermal = cv2.imread(str(folder / "ir16" / f"{key}.png"), cv2.IMREAD_UNCHANGED)
+    bgr = read_picture(folder / "rgb" / f"{key}.jpg", cv2.IMREAD_COLOR)
+    thermal = read_picture(folder / "ir16" / f"{key}.png", cv2.IMREAD_UNCHANGED)
     height, width = thermal.shape
     file = folder / "labels" / f"{key}.txt"
     rows = [line.split() for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []

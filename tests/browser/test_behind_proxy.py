@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -28,11 +29,12 @@ def test_a_browser_behind_an_https_proxy(kind: str, toy_fusion: Path, tmp_path: 
     proxy = parse_proxy(f"https://{NAME}:{port}/yard7")
     flags = ["--no-sandbox"] if os.geteuid() == 0 else []
     flags += ["--disable-gpu", f"--host-resolver-rules=MAP {NAME} 127.0.0.1"]
-    with (
-        live_page(toy_fusion, tmp_path, proxy=proxy, token="correct-horse") as live,
-        tls_proxy(kind, tmp_path, port, live.server.address.port, "/yard7"),
-        playwright_api.sync_playwright() as playwright,
-    ):
+    with ExitStack() as program_stack, ExitStack() as stack:
+        live = program_stack.enter_context(
+            live_page(toy_fusion, tmp_path, proxy=proxy, token="correct-horse")
+        )
+        stack.enter_context(tls_proxy(kind, tmp_path, port, live.server.address.port, "/yard7"))
+        playwright = stack.enter_context(playwright_api.sync_playwright())
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
         page = browser.new_context(ignore_https_errors=True).new_page()
         page.set_default_timeout(30_000)
@@ -54,4 +56,6 @@ def test_a_browser_behind_an_https_proxy(kind: str, toy_fusion: Path, tmp_path: 
         assert cookie["httpOnly"]
         assert cookie["path"] == "/yard7/"
         assert problems == []
+        program_stack.close()
+        page.wait_for_function("() => document.body.dataset.link === 'gone'")
         browser.close()

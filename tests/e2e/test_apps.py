@@ -7,18 +7,24 @@ import csv
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
+import test_rtsp as rtsp
 from frames_on_disk import write_image
+from live_runs import eventually
 
 APPS = Path(__file__).parents[2] / "apps"
+DATA = Path(__file__).parents[1] / "data" / "thermal"
 FRAMES = 6
 SIZE_WH = (64, 48)
 
@@ -131,6 +137,163 @@ def test_camera_demo_serves_its_page(site: Path, toy_fusion: Path, tmp_path: Pat
         rest = program.communicate(timeout=60)[0]
     assert program.returncode == 0, rest
     assert "frames shown" in rest
+
+
+@contextmanager
+def start_app(name: str, *arguments: object, cwd: Path) -> Iterator[subprocess.Popen[str]]:
+    """Runs an app beside the test, which ends it."""
+    command = [sys.executable, "-u", "-W", "error", str(APPS / name), *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": str(APPS.parent)}
+    with subprocess.Popen(
+        command, cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as program:
+        try:
+            yield program
+        finally:
+            if program.poll() is None and program.stdout is not None and not program.stdout.closed:
+                program.kill()
+
+
+@pytest.fixture(scope="module")
+def long_site(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The last three pairs of the site in turn, two thousand."""
+    folder = tmp_path_factory.mktemp("long")
+    for name in ("rgb", "ir16"):
+        (folder / name).mkdir()
+        for index in range(2000):
+            os.link(site / name / f"{3 + index % 3}.png", folder / name / f"{index:04d}.png")
+    return folder
+
+
+def test_inspect_folder_that_is_stopped_keeps_its_report(
+    long_site: Path, toy_fusion: Path, tmp_path: Path
+) -> None:
+    with start_app(
+        "inspect_folder.py", long_site, "--thermal", "ir16", "--unit", "centikelvin", "--engine", toy_fusion,
+        "--device", "cpu", "--hot", "hot", "--out", "report", cwd=tmp_path,
+    ) as program:  # fmt: skip
+        table = tmp_path / "report" / "findings.csv"
+        assert eventually(lambda: table.is_file() and table.read_text().count("\n") > 3, 60)
+        program.send_signal(signal.SIGTERM)
+        out, err = program.communicate(timeout=60)
+    assert program.returncode == 128 + signal.SIGTERM, err
+    assert "ended early by SIGTERM" in out
+    summary = json.loads((tmp_path / "report" / "summary.json").read_text())
+    assert summary["ended_early"] == "SIGTERM"
+    assert 0 < summary["frames"] < 2000
+    with table.open() as file:
+        assert len(list(csv.DictReader(file))) == sum(summary["findings"].values())
+    pictures = list((tmp_path / "report" / "pictures").iterdir())
+    assert len(pictures) == summary["pictures"]
+    assert all(path.suffix == ".jpg" for path in pictures)
+
+
+def test_inspect_folder_lists_every_kind_of_bad_file(site: Path, toy_fusion: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(site, folder)
+    (folder / "rgb" / "2.png").write_bytes((folder / "rgb" / "2.png").read_bytes()[:-40])
+    (folder / "rgb" / "3.png").write_text("no picture")
+    shutil.copy(folder / "rgb" / "0.png", folder / "ir16" / "4.png")
+    done = run_app(
+        "inspect_folder.py", folder, "--thermal", "ir16", "--unit", "centikelvin", "--engine", toy_fusion,
+        "--device", "cpu", "--out", "report", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((tmp_path / "report" / "summary.json").read_text())
+    assert sorted(bad["key"] for bad in summary["bad"]) == ["1", "2", "3", "4"]
+    assert all(bad["why"] for bad in summary["bad"])
+    assert (summary["frames"], summary["ended_early"]) == (2, None)
+    assert "2 frames, 4 bad" in done.stdout
+
+
+def test_inspect_folder_takes_the_pictures_of_a_radiometric_camera(toy_fusion: Path, tmp_path: Path) -> None:
+    pytest.importorskip("flyr", reason="needs the package flyr")
+    folder = tmp_path / "flir"
+    folder.mkdir()
+    shutil.copy(DATA / "rjpeg-handheld.jpg", folder)
+    (folder / "broken.jpg").write_bytes((folder / "rjpeg-handheld.jpg").read_bytes()[:60_000])
+    done = run_app("inspect_folder.py", folder, "--engine", toy_fusion, "--device", "cpu", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((tmp_path / "inspection" / "summary.json").read_text())
+    assert (summary["frames"], len(summary["bad"])) == (1, 1)
+
+
+@pytest.mark.parametrize("app", ["inspect_folder.py", "camera_demo.py", "async_consumer.py"])
+def test_a_reader_that_goes_away_ends_nothing(app: str, site: Path, toy_fusion: Path, tmp_path: Path) -> None:
+    """As `| head -1` does."""
+    uri = f"pairs:{site}?thermal=ir16&unit=centikelvin"
+    arguments = {
+        "inspect_folder.py": [site, "--thermal", "ir16"],
+        "camera_demo.py": [uri, "--out", "demo.avi"],
+        "async_consumer.py": [uri],
+    }[app]
+    with start_app(app, *arguments, "--engine", toy_fusion, "--device", "cpu", cwd=tmp_path) as program:
+        assert program.stdout is not None
+        program.stdout.close()
+        assert program.stderr is not None
+        said = program.stderr.read()
+    assert (program.returncode, said) == (0, "")
+    if app == "inspect_folder.py":
+        assert (tmp_path / "inspection" / "summary.json").is_file()
+    if app == "camera_demo.py":
+        video = cv2.VideoCapture(str(tmp_path / "demo.avi"))
+        assert video.get(cv2.CAP_PROP_FRAME_COUNT) == FRAMES - 1, "files are gone through once"
+        video.release()
+
+
+def test_camera_demo_that_is_stopped_keeps_its_video(
+    long_site: Path, toy_fusion: Path, tmp_path: Path
+) -> None:
+    uri = f"pairs:{long_site}?thermal=ir16"
+    with start_app(
+        "camera_demo.py", uri, "--engine", toy_fusion, "--device", "cpu", "--out", "demo.avi", "--loop", "0",
+        cwd=tmp_path,
+    ) as program:  # fmt: skip
+        assert eventually(lambda: any(file.stat().st_size > 100_000 for file in tmp_path.iterdir()), 60)
+        program.send_signal(signal.SIGTERM)
+        out, err = program.communicate(timeout=60)
+    assert program.returncode == 0, err
+    shown = int(re.findall(r"(\d+) frames shown", out)[0])
+    video = cv2.VideoCapture(str(tmp_path / "demo.avi"))
+    assert video.get(cv2.CAP_PROP_FRAME_COUNT) == shown > 0
+    video.release()
+
+
+@rtsp.pytestmark
+@pytest.mark.parametrize("app", ["camera_demo.py", "async_consumer.py"])
+def test_live_cameras_are_shown_until_a_signal_comes(app: str, toy_fusion: Path, tmp_path: Path) -> None:
+    server = rtsp.Server()
+    try:
+        arguments = ["--out", "pictures"] if app == "camera_demo.py" else []
+        with start_app(
+            app, f"{server.uri}?timeout_ms=800", "--engine", toy_fusion, "--device", "cpu", *arguments,
+            cwd=tmp_path,
+        ) as program:  # fmt: skip
+            assert program.stdout is not None
+            assert any("because" in line for line in iter(program.stdout.readline, ""))
+            server.kill()
+            program.send_signal(signal.SIGTERM)
+            out, err = program.communicate(timeout=20)
+    finally:
+        server.kill()
+    assert program.returncode == 0, err
+    assert "Traceback" not in err
+    assert re.search(r"[1-9]\d* (frames shown|results seen)", out), out
+    if arguments:
+        assert list((tmp_path / "pictures").glob("*.jpg"))
+
+
+def test_files_that_stand_for_a_camera_are_shown(toy_fusion: Path, tmp_path: Path) -> None:
+    noise = np.random.default_rng(0)
+    scene = np.linspace(29_000, 31_000, 64) + noise.normal(0, 5, (5, 48, 64))
+    np.save(tmp_path / "thermal.npy", scene.astype(np.uint16))
+    uri = f"file:{tmp_path}/thermal.npy?unit=centikelvin&fps=9"
+    done = run_app(
+        "camera_demo.py", uri, "--engine", toy_fusion, "--device", "cpu", "--out", "p", "--loop", "0",
+        "--frames", "12", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "12 frames shown" in done.stdout
 
 
 def test_async_consumer_leaves_the_event_loop_free(site: Path, toy_fusion: Path, tmp_path: Path) -> None:

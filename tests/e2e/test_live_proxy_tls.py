@@ -56,7 +56,9 @@ def run(up: TlsProxy, what: Any) -> Any:
         connector = aiohttp.TCPConnector(resolver=Here(), ssl=up.context)
         jar = aiohttp.CookieJar()
         async with aiohttp.ClientSession(connector=connector, cookie_jar=jar) as browser:
-            return await asyncio.wait_for(what(browser), 60)
+            done = await asyncio.wait_for(what(browser), 60)
+        await asyncio.sleep(0.1)  # TLS takes its leave after the session has
+        return done
 
     return asyncio.run(session())
 

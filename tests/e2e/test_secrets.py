@@ -53,7 +53,7 @@ def served(command: list[str], folder: Path, *options: str, **environment: str) 
             program.send_signal(signal.SIGTERM)
             rest = program.communicate(timeout=60)[0]
             (folder / "said.txt").write_text(first + rest)
-    assert program.returncode == 0, (folder / "errors.txt").read_text()
+    assert program.returncode == 128 + signal.SIGTERM, (folder / "errors.txt").read_text()
 
 
 def status(url: str, token: str = "") -> int:
@@ -118,10 +118,10 @@ def test_a_token_on_the_command_line_works_with_a_warning(command: list[str], tm
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--token-file", "token"], "--token-file: of no use without --serve"),
-        (["--behind-proxy", "https://a"], "--behind-proxy: of no use without --serve"),
-        (["--serve", "127.0.0.1:0", "--proxy-address", "::1"], "of no use without --behind-proxy"),
-        (["--mqtt-password-file", "password"], "--mqtt-password-file: of no use without --mqtt"),
+        (["--token-file", "token"], "--token-file: of no use alone; add --serve"),
+        (["--behind-proxy", "https://a"], "--behind-proxy: of no use alone; add --serve"),
+        (["--serve", "127.0.0.1:0", "--proxy-address", "::1"], "of no use alone; add --behind-proxy"),
+        (["--mqtt-password-file", "password"], "--mqtt-password-file: of no use alone; add --mqtt"),
         (
             ["--serve", "127.0.0.1:0", "--token-file", "none/token"],
             "a token cannot be kept there: No such file",

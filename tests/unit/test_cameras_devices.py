@@ -17,6 +17,7 @@ import cv2
 import numpy as np
 import pytest
 from fake_cameras import FakeCamera, FakeDevice
+from frames_on_disk import rgb_image, write_image
 from numpy.typing import NDArray
 
 from edge_sdk.cli.cameras import is_live
@@ -29,6 +30,7 @@ from edge_sdk.sources.cameras.clock_map import ClockMap
 from edge_sdk.sources.cameras.opencv_device import OpenCvDevice, fourcc_text
 from edge_sdk.sources.cameras.settings import CameraAddress, camera_address
 from edge_sdk.sources.cameras.v4l2 import find_cameras
+from edge_sdk.sources.radiometric_jpeg import RadiometricJpegSource
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "thermal"
 S = 1_000_000_000
@@ -209,7 +211,7 @@ def test_an_8_bit_png_is_refused(tmp_path: Path) -> None:
     cv2.imwrite(str(tmp_path / "grey.png"), np.zeros((4, 4), np.uint8))
     with (
         open_source(f"file://{tmp_path}/grey.png") as source,
-        pytest.raises(FrameError, match="16-bit picture of one channel"),
+        pytest.raises(FrameError, match="expected 16-bit with one channel"),
     ):
         next(source)
     with open_source(f"file://{tmp_path}/grey.png", on_bad="skip") as source:
@@ -372,10 +374,24 @@ def test_a_folder_of_flir_files_is_a_source(tmp_path: Path) -> None:
         list(source)
 
 
-def test_an_ordinary_jpeg_is_no_radiometric_one(tmp_path: Path) -> None:
-    cv2.imwrite(str(tmp_path / "x.jpg"), np.zeros((8, 8, 3), np.uint8))
-    with pytest.raises(ConfigError, match="no radiometric JPEG"):
-        open_source(f"file://{tmp_path}/x.jpg")
+def test_an_ordinary_jpeg_is_a_colour_picture(tmp_path: Path) -> None:
+    write_image(tmp_path / "x.JPG", rgb_image(5)[..., ::-1])
+    with open_source(f"file://{tmp_path}/x.JPG") as source:
+        pairs = list(source)
+    assert [(pair.thermal, pair.still) for pair in pairs] == [(None, True)]
+    assert pairs[0].rgb is not None
+    assert np.abs(pairs[0].rgb.image.astype(int) - rgb_image(5)).mean() < 4
+
+
+def test_a_drones_colour_photo_is_no_radiometric_one(tmp_path: Path) -> None:
+    dji_jpeg(tmp_path / "DJI_0001_T.jpg")
+    dji_jpeg(tmp_path / "DJI_0001_V.jpg", raw_segments=0)
+    with open_source(f"file:{tmp_path}") as source:
+        assert isinstance(source, RadiometricJpegSource)
+        assert [key for key, _ in source.files] == ["DJI_0001_T"]
+        assert source.describe()["ignored_files"] == 1
+    with open_source(f"file:{tmp_path}/DJI_0001_V.jpg") as source:
+        assert next(source).thermal is None
 
 
 DIRP = r"""
@@ -390,13 +406,14 @@ int32_t dirp_destroy(void *handle) { return handle == (void *)0x10 ? 0 : -3; }
 """
 
 
-def dji_jpeg(path: Path) -> None:
+def dji_jpeg(path: Path, raw_segments: int = 1) -> None:
+    """A drone's JPEG; without segments of raw numbers it is a colour photo."""
     there, data = cv2.imencode(".jpg", np.zeros((8, 8, 3), np.uint8))
     assert there
     mark = b"http://www.dji.com/drone-dji/1.0/"
-    path.write_bytes(
-        data.tobytes()[:2] + b"\xff\xe1" + struct.pack(">H", len(mark) + 2) + mark + data.tobytes()[2:]
-    )
+    segments = [(0xE1, mark)] + [(0xE3, bytes(60_000))] * raw_segments
+    parts = b"".join(struct.pack(">BBH", 0xFF, marker, len(part) + 2) + part for marker, part in segments)
+    path.write_bytes(data.tobytes()[:2] + parts + data.tobytes()[2:])
 
 
 def test_a_dji_file_needs_djis_library(tmp_path: Path) -> None:
@@ -647,3 +664,21 @@ def test_a_cameras_frame_is_read_into_the_callers_memory(tmp_path: Path) -> None
         assert pair.thermal is not None
         assert pair.thermal.image is not other, "of another size: it lies in the source's own memory"
         assert not other.any()
+
+
+def test_the_cameras_command_says_what_to_type_until_the_cameras_are_registered() -> None:
+    from edge_sdk.cli.cameras import _command
+    from edge_sdk.sources.cameras.v4l2 import CameraFacts
+
+    def facts(role: str, number: int) -> CameraFacts:
+        device, address = f"/dev/video{number}", f"v4l2:///dev/video{number}"
+        return CameraFacts(device=device, name=role, role=role, address=address)
+
+    rgb, thermal = facts("rgb", 0), facts("thermal", 1)
+    line = "edge-sdk run --rgb 'v4l2:///dev/video0' --thermal 'v4l2:///dev/video1'"
+    first, advice, then = _command([rgb, thermal]).splitlines()
+    assert first == f"Try: {line} --serve --registration centred"
+    assert "pick points" in advice
+    assert then.strip() == f"{line} --registration registration.json"
+    assert _command([rgb]) == "Try: edge-sdk run --rgb 'v4l2:///dev/video0'"
+    assert _command([]) == "None of them can be used as it is."

@@ -125,7 +125,7 @@ def place(cell: tuple[int, int], size_wh: tuple[int, int]) -> tuple[slice, slice
 def pair(
     rgb_frame: RgbFrame | None, thermal_frame: ThermalFrame | None, key: str = "k", **more: Any
 ) -> FramePair:
-    return FramePair(key, rgb_frame, thermal_frame, **more)
+    return FramePair(key, rgb_frame, thermal_frame, **{"still": False, **more})
 
 
 DARK = {"light": (0, 6)}
@@ -276,6 +276,28 @@ def test_a_frozen_camera_is_left_and_taken_back(spied: tuple[Detector, SpyRunner
     calm = thermal()
     reasons = [detector(pair(rgb((2, 1)), calm)).reason for _ in range(6)]
     assert reasons == [Reason.CONFIDENT] * 4 + [Reason.THERMAL_LOST] * 2
+
+
+def test_the_same_still_again_and_again_has_the_same_answer(spied: tuple[Detector, SpyRunner]) -> None:
+    detector, _ = spied
+    sure, hot = pair(rgb((2, 1)), thermal(), still=True), pair(rgb((2, 1)), thermal((5, 3)), still=True)
+    reasons = [detector(entry).reason for entry in (*[sure] * 7, hot, *[sure] * 3)]
+    assert reasons == [Reason.CONFIDENT] * 7 + [Reason.HOT_REGION] + [Reason.CONFIDENT] * 3
+    without_times = FramePair("a", sure.rgb, sure.thermal)
+    assert [detector(without_times).reason for _ in range(7)] == [Reason.CONFIDENT] * 7
+
+
+def test_a_still_between_the_frames_of_a_stream_leaves_the_stream_alone(
+    spied: tuple[Detector, SpyRunner],
+) -> None:
+    detector, _ = spied
+    assert detector(pair(rgb((2, 1)), thermal((5, 3)))).reason is Reason.HOT_REGION
+    before = detector.memory.state
+    assert detector(pair(rgb((2, 1)), thermal(), still=True)).reason is Reason.CONFIDENT
+    after = detector.memory.state
+    assert after.frames == before.frames + 1
+    assert after.hot_frames_left == before.hot_frames_left > 0
+    assert detector(pair(rgb((2, 1)), thermal())).reason is Reason.HOT_HOLD
 
 
 def test_frozen_frames_can_still_be_forced(spied: tuple[Detector, SpyRunner]) -> None:

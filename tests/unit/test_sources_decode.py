@@ -153,9 +153,13 @@ def test_broken_files_say_what_they_are(tmp_path: Path) -> None:
 def test_a_whole_structure_around_nonsense_is_a_bad_frame(tmp_path: Path) -> None:
     path = write_image(tmp_path / "a.webp", rgb_image(5))
     data = bytearray(path.read_bytes())
-    data[12:] = bytes(len(data) - 12)
+    data[40:] = bytes(len(data) - 40)
     path.write_bytes(bytes(data))
     with pytest.raises(FrameError, match="cannot be decoded"):
+        ImageReader("rgb").read("a", path)
+    data[12:] = bytes(len(data) - 12)
+    path.write_bytes(bytes(data))
+    with pytest.raises(FrameError, match="damaged WebP: its header states 0x0 pixels"):
         ImageReader("rgb").read("a", path)
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from frames_on_disk import thermal_image, write_image, write_rgb_video, write_thermal_video
+from frames_on_disk import rgb_image, thermal_image, write_image, write_rgb_video, write_thermal_video
 from numpy.typing import NDArray
 
 from edge_sdk.errors import ConfigError, FrameError, SourceError
+from edge_sdk.frames import FramePair
 from edge_sdk.sources import open_source
 
 
@@ -153,8 +155,8 @@ def test_numpy_archives(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (STACK.astype(np.int32), r"expected uint16 \[frames, height, width\], found int32 \[3, 32, 48\]"),
-        (STACK[0], r"found uint16 \[32, 48\]"),
+        ((STACK >> 8).astype(np.uint8), r"expected numbers of 16 bits or more.*found uint8 \[3, 32, 48\]"),
+        (STACK[0, 0], r"found uint16 \[48\]"),
         (STACK[:0], r"found uint16 \[0, 32, 48\]"),
         (np.array([{"a": 1}]), "cannot be read as a NumPy file"),
     ],
@@ -166,6 +168,34 @@ def test_numpy_files_of_another_kind(tmp_path: Path, array: NDArray[Any], messag
         open_source(f"video:{video}?thermal=thermal.npy")
 
 
+@pytest.mark.parametrize("name", ["thermal.npy", "thermal.npz"])
+def test_one_frame_and_temperatures_are_read_like_a_stack_of_counts(tmp_path: Path, name: str) -> None:
+    video = write_rgb_video(tmp_path / "rgb.avi", 1)
+    save = np.save if name.endswith("y") else np.savez_compressed
+    for array in (STACK[0], STACK[0].astype(np.float32) / 100, np.asfortranarray(STACK[0])):
+        save(tmp_path / name, array)
+        unit = "kelvin" if array.dtype.kind == "f" else "centikelvin"
+        with open_source(f"video:{video}?thermal={name}&unit={unit}") as source:
+            (pair,) = list(source)
+        assert pair.thermal is not None
+        np.testing.assert_array_equal(pair.thermal.image, STACK[0])
+    np.savez(tmp_path / "thermal.npz", np.asfortranarray(STACK))
+    with open_source(f"video:{video}?thermal=thermal.npz&partial=allow") as source:
+        assert [pair.thermal is not None and pair.thermal.image.sum() for pair in source] == [
+            frame.sum() for frame in STACK
+        ]
+
+
+def test_floating_point_without_a_unit_says_what_to_write(tmp_path: Path) -> None:
+    video = write_rgb_video(tmp_path / "rgb.avi", 3)
+    np.save(tmp_path / "thermal.npy", STACK.astype(np.float32) / 100)
+    with (
+        open_source(f"video:{video}?thermal=thermal.npy") as source,
+        pytest.raises(FrameError, match="unit 'kelvin' or 'celsius'"),
+    ):
+        next(source)
+
+
 def test_truncated_stacks(tmp_path: Path) -> None:
     video = write_rgb_video(tmp_path / "rgb.avi", 3)
     np.save(tmp_path / "thermal.npy", STACK)
@@ -174,3 +204,70 @@ def test_truncated_stacks(tmp_path: Path) -> None:
         path.write_bytes(path.read_bytes()[:-100])
         with pytest.raises(SourceError, match=message):
             open_source(f"video:{video}?thermal={path.name}")
+
+
+def write_timed(path: Path, times_ms: list[int], *, thermal: bool = False) -> Path:
+    """Writes frame n of a camera at each of its times, so that frames tell when they were taken."""
+    av = pytest.importorskip("av", reason="needs PyAV")
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("ffv1" if thermal else "mjpeg", rate=30)
+        stream.width, stream.height = 48, 32
+        stream.pix_fmt = "gray16le" if thermal else "yuvj420p"
+        stream.time_base = stream.codec_context.time_base = Fraction(1, 1000)
+        for at_ms in times_ms:
+            image = (
+                np.full((32, 48), 20000 + at_ms, np.uint16) if thermal else rgb_image(round(at_ms * 3 / 100))
+            )
+            frame = av.VideoFrame.from_ndarray(image, format="gray16le" if thermal else "rgb24")
+            frame.pts, frame.time_base = at_ms, Fraction(1, 1000)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return path
+
+
+STEADY_MS = [0, 33, 67, 100, 133, 167, 200, 233, 267, 300]
+
+
+def taken(pair: FramePair) -> tuple[int | None, int | None]:
+    """Which frames a pair has: number of the colour frame, milliseconds of the thermal one."""
+    rgb = None if pair.rgb is None else round(float(pair.rgb.image[..., 2].mean()) / 10)
+    return rgb, None if pair.thermal is None else int(pair.thermal.image[0, 0]) - 20000
+
+
+def test_a_dropped_frame_shifts_nothing(tmp_path: Path) -> None:
+    write_timed(tmp_path / "rgb.mkv", STEADY_MS)
+    write_timed(tmp_path / "thermal.mkv", [at for at in STEADY_MS if at not in (67, 200)], thermal=True)
+    uri = f"video:{tmp_path}/rgb.mkv?thermal=thermal.mkv"
+    with open_source(f"{uri}&partial=allow") as source:
+        pairs = [taken(pair) for pair in source]
+    assert pairs == [(n, None if at in (67, 200) else at) for n, at in enumerate(STEADY_MS)]
+    with open_source(uri, on_bad="skip") as source:
+        assert [taken(pair)[1] for pair in source] == [at for at in STEADY_MS if at not in (67, 200)]
+        assert [skipped.key for skipped in source.skipped] == ["000002", "000006"]
+        assert "no thermal frame within 16 ms of the colour frame at 0.067 s" in source.skipped[0].why
+
+
+def test_a_thermal_frame_without_a_colour_frame_waits_for_nobody(tmp_path: Path) -> None:
+    write_timed(tmp_path / "rgb.mkv", [at for at in STEADY_MS if at != 133])
+    write_timed(tmp_path / "thermal.mkv", STEADY_MS, thermal=True)
+    with open_source(f"video:{tmp_path}/rgb.mkv?thermal=thermal.mkv&partial=allow", loop=2) as source:
+        pairs = [taken(pair) for pair in source]
+    once = [(None if at == 133 else n, at) for n, at in enumerate(STEADY_MS)]
+    assert pairs == once * 2
+
+
+def test_a_whole_file_of_variable_frame_rate_is_not_called_truncated(tmp_path: Path) -> None:
+    """Its header states a duration, from which FFmpeg estimates far more frames than there are."""
+    times_ms = [*STEADY_MS, 2300, 2333, 2367, 9000]
+    path = write_timed(tmp_path / "rgb.mkv", times_ms)
+    with open_source(f"video:{path}") as source:
+        assert len(source) == len(times_ms)
+        assert len(list(source)) == len(times_ms)
+    with open_source(f"video:{path}", on_bad="skip") as source:
+        list(source)
+        assert source.skipped_count == 0
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) * 2 // 3])
+    with open_source(f"video:{path}", on_bad="skip") as source:
+        assert len(list(source)) < len(times_ms)
+        assert "truncated?" in source.skipped[0].why

@@ -16,7 +16,7 @@ from edge_sdk.devices.finding import Finding
 from edge_sdk.devices.state_findings import state_findings
 from edge_sdk.errors import ConfigError
 from edge_sdk.machine_state.commands import Answer, runner_in
-from edge_sdk.machine_state.leftover import Leftover, PutBack
+from edge_sdk.machine_state.leftover import STATE_FOLDER, Leftover, PutBack
 from edge_sdk.machine_state.reader import MachineReader
 
 
@@ -154,5 +154,5 @@ def test_prepare_without_apply_prints_commands(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "nvpmodel -m 3    # 40W (id 4, nvpmodel_p3767_0000_super.conf) to 25W" in result.output
     assert "Nothing was changed." in result.output
-    assert not (tmp_path / "var/lib/edge-sdk").exists()
+    assert not (tmp_path / STATE_FOLDER).exists()
     assert isinstance(CliRunner().invoke(app, [*asked, "--apply"]).exception, ConfigError)

@@ -3,7 +3,7 @@ import { $, clock, make, number, say, shown, shownUnit } from "./words.js";
 
 const KEPT_S = 900, LEAST_S = 60, GAP_S = 3.5, WIDE = 360, HIGH = 84;
 const CHARTS = [
-  { id: "chart-latency", name: "latency p50, p95", lines: ["p50", "p95"], unit: () => "ms", of: (point, line) => point[line], digits: 1, none: "no pair answered" },
+  { id: "chart-latency", name: "latency p50/95", lines: ["p50", "p95"], unit: () => "ms", of: (point, line) => point[line], digits: 1, none: "no pair answered" },
   { id: "chart-watts", name: "power", lines: ["watts"], unit: () => "W", of: (point) => point.watts, digits: 2, none: "no power sensor" },
   { id: "chart-hottest", name: "hottest", lines: ["hottest"], unit: (points) => shownUnit(unitOf(points)), of: (point, _, points) => (point.hottest === null || point.unit !== unitOf(points) ? null : shown(point.hottest, point.unit)), digits: 1, none: "no thermal frame" },
 ];

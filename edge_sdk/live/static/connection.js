@@ -16,8 +16,10 @@ async function whyNot() {
   try {
     const answer = await fetch("ws", { cache: "no-store", signal: AbortSignal.timeout(3000) });
     if (answer.status === 401) return ["token", ""];
-    if (answer.status === 503) return ["full", await said(answer)];
-    if ([403, 421].includes(answer.status)) return ["refused", await said(answer)];
+    const why = await said(answer);
+    if (answer.status === 503 && why) return ["full", why];
+    if ([502, 503, 504].includes(answer.status)) return ["gone", ""]; // a proxy speaks for it
+    if ([403, 421].includes(answer.status)) return ["refused", why];
     return ["broken", ""];
   } catch { return ["gone", ""]; }
 }

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from edge_sdk.credentials import without_password
-from edge_sdk.errors import CameraError, FrameTimeoutError
+from edge_sdk.errors import CameraError, FrameTimeoutError, FrameTooLargeError
+from edge_sdk.opencv_files import opencv_name
+from edge_sdk.picture_size import check_size
 from edge_sdk.requirements import install_hint
 from edge_sdk.sources.cameras.device import Grab, Setting
 from edge_sdk.sources.cameras.settings import CameraAddress
+from edge_sdk.sources.orientation import UPRIGHT, Turn
 from edge_sdk.sources.ring import FrameRing
+from edge_sdk.sources.video_file import video_turn
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -59,9 +64,15 @@ class AvDevice:
         )
         timeout = (_OPEN_TIMEOUT_S, address.timeout_ms / 1000) if address.live else None
         try:
-            self._container: InputContainer | None = av.open(address.path, options=options, timeout=timeout)
+            self._container: InputContainer | None = None
+            if address.live:
+                self._container = av.open(address.path, options=options, timeout=timeout)
+            else:
+                with opencv_name(Path(address.path)) as name:
+                    self._container = av.open(name)
             stream = self._container.streams.video[0]
         except IndexError:
+            self.close()
             raise CameraError(address.text, "has no video stream") from None
         except (av.error.FFmpegError, OSError) as error:
             raise CameraError(
@@ -69,6 +80,12 @@ class AvDevice:
                 f"cannot be opened: {_words(error, address)}",
                 "Is the address right, and does it answer?",
             ) from None
+        size_wh = stream.codec_context.width, stream.codec_context.height
+        try:
+            check_size(address.text, size_wh)
+        except FrameTooLargeError:
+            self.close()
+            raise
         stream.thread_type = "SLICE" if address.live else "AUTO"
         context = stream.codec_context
         self.size_wh: tuple[int, int] | None = (
@@ -88,6 +105,7 @@ class AvDevice:
         self._rate = float(rate) if rate else None
         self._frames: Iterator[VideoFrame] = self._container.decode(stream)
         self._ring = FrameRing(_RING_SLOTS)
+        self._tag: Turn | None = None
 
     def grab(self) -> Grab | None:
         """See `CameraDevice.grab`."""
@@ -115,10 +133,30 @@ class AvDevice:
                     f"the thermal stream has pixel format {frame.format.name}; expected gray16le",
                     "An 8-bit thermal picture has lost its radiometry; record raw 16 bits, for example FFV1.",
                 )
-            return Grab(frame.to_ndarray(format=_RAW[frame.format.name]), device_ns)
-        image = self._ring.take((frame.height, frame.width, 3), np.uint8)
-        np.copyto(image, frame.to_ndarray(format="rgb24"))
-        return Grab(image, device_ns)
+            raw = frame.to_ndarray(format=_RAW[frame.format.name])
+            turn = self._turn_of(frame)
+            return Grab(turn.apply(raw), device_ns, turn=turn)
+        turn = self._turn_of(frame)
+        width, height = turn.size((frame.width, frame.height))
+        image = self._ring.take((height, width, 3), np.uint8)
+        stored = frame.to_ndarray(format="rgb24")
+        if turn == UPRIGHT:
+            np.copyto(image, stored)
+        else:
+            turn.apply(stored, image)
+        return Grab(image, device_ns, turn=turn)
+
+    def _turn_of(self, frame: VideoFrame) -> Turn:
+        """How a file says that this picture is to be turned; a live camera's are turned by the reader."""
+        if self._address.live:
+            return UPRIGHT
+        # PyAV before 14 hands no rotation out: then OpenCV is asked, which reads the same display matrix.
+        degrees = getattr(frame, "rotation", None)
+        if degrees is None:
+            if self._tag is None:
+                self._tag = video_turn(Path(self._address.path))
+            return self._address.orientation.turn(self._tag)
+        return self._address.orientation.turn(Turn(round(-degrees / 90) % 4))
 
     def describe(self) -> dict[str, Any]:
         """See `CameraDevice.describe`."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_sdk.frames import Calibration, FfcState, ThermalUnit
+from edge_sdk.sources.orientation import UPRIGHT, Turn
 
 __all__ = ["CAMERAS", "CameraDevice", "CameraFrame", "Grab", "Setting", "ThermalFacts"]
 
@@ -35,11 +36,15 @@ class Grab:
         image: the device's array: colour uint8 [height, width, 3] red first, or raw thermal memory.
         device_ns: capture time on the device's clock, or None.
         facts: of a thermal picture, where the device states them itself.
+        turn: how the picture was turned already.
+        still: whether it is a picture by itself, and no part of a stream.
     """
 
     image: NDArray[Any]
     device_ns: int | None = None
     facts: ThermalFacts | None = None
+    turn: Turn = UPRIGHT
+    still: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +56,16 @@ class CameraFrame:
         captured_ns: when it was taken, as far as is known; pairs are made by it.
         arrival_ns: when it reached the host.
         facts: of a thermal picture; of a colour picture only `sequence` and `notes` mean anything.
+        turn: how it was turned.
+        still: whether it is a picture by itself.
     """
 
     image: NDArray[np.uint8] | NDArray[np.uint16]
     captured_ns: int
     arrival_ns: int
     facts: ThermalFacts = ThermalFacts()
+    turn: Turn = UPRIGHT
+    still: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,29 +1,32 @@
-"""Files that stand for a thermal camera: CPTV, NumPy stacks, 16-bit TIFF and PNG."""
+"""Files that stand for a camera: CPTV, NumPy stacks, 16-bit TIFF and PNG, and single colour pictures."""
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
-from edge_sdk.errors import CameraError, ConfigError, FrameError
+from edge_sdk.errors import CameraError, ConfigError, FrameError, SourceError
 from edge_sdk.frames import FfcState
 from edge_sdk.heat_units import heat_unit
+from edge_sdk.picture_size import check_size
 from edge_sdk.requirements import install_hint
 from edge_sdk.sources.cameras.device import Grab, Setting, ThermalFacts
 from edge_sdk.sources.cameras.formats import AUTO, guard_range
 from edge_sdk.sources.cameras.settings import CameraAddress
-from edge_sdk.sources.integrity import check_complete
-from edge_sdk.sources.thermal_stream import NumpyThermalStream, ThermalStream, TiffThermalStream
+from edge_sdk.sources.decode import ImageReader
+from edge_sdk.sources.orientation import UPRIGHT
+from edge_sdk.sources.thermal_stream import ThermalStream, open_thermal_stream
 
 if TYPE_CHECKING:
     from cptv import Frame
 
-__all__ = ["STACK_SUFFIXES", "THERMAL_SUFFIXES", "CptvDevice", "StackDevice"]
+__all__ = ["STACK_SUFFIXES", "THERMAL_SUFFIXES", "CptvDevice", "PictureDevice", "StackDevice"]
 
 STACK_SUFFIXES = frozenset({".npy", ".npz", ".tif", ".tiff", ".png"})
 THERMAL_SUFFIXES = STACK_SUFFIXES | {".cptv"}
@@ -33,10 +36,24 @@ _FFC_FREEZE_MS = 1000
 """A Lepton's picture stands still about 0.9 s for its correction. Source: Lepton datasheet 500-0659-00-09."""
 
 
+_CPTV_DAMAGE = (
+    OSError,
+    ValueError,
+    EOFError,
+    LookupError,
+    TypeError,
+    ArithmeticError,
+    AttributeError,
+    struct.error,
+    zlib.error,
+)
+"""What the library raises on files that are cut off or damaged."""
+
+
 class StackDevice:
     """A stack of raw frames, or a single one, at the rate of `?fps=` (one frame a second without it).
 
-    Integers and floating point are read as `?unit=` says.
+    Integers and floating point are read as `?unit=` says. A single frame is a still, unless `?sequence=1`.
 
     Raises:
         CameraError: the file cannot be read.
@@ -52,36 +69,44 @@ class StackDevice:
         self._period_ns = round(1e9 / (address.fps or 1.0))
         self.settings: tuple[Setting, ...] = ()
         self.size_wh: tuple[int, int] | None = None
+        self._reader = ImageReader("thermal", orientation=address.orientation)
         self._stream: ThermalStream | None = None
-        self._floats: NDArray[Any] | None = None
-        if self._path.suffix.lower() == ".npy" and _dtype_of(self._path).kind == "f":
-            self._floats = self._load_floats()
-        elif self._path.suffix.lower() in (".npy", ".npz"):
-            self._stream = NumpyThermalStream(self._path)
-        elif self._path.suffix.lower() in (".tif", ".tiff"):
-            self._stream = TiffThermalStream(self._path)
+        if self._path.suffix.lower() != ".png":
+            try:
+                self._stream = open_thermal_stream(self._path, address.orientation)
+            except FrameError:
+                raise
+            except SourceError as error:
+                raise CameraError(address.text, str(error)) from None
+        dtype = self._stream.dtype if self._stream else None
+        if dtype is not None and dtype.kind == "f" and not _is_absolute(address):
+            self.close()
+            raise ConfigError(f"{address.text}: floating-point frames need ?unit=kelvin or ?unit=celsius")
+        alone = self._stream is None or self._stream.count == 1
+        self._still = alone if address.sequence is None else not address.sequence
 
     def grab(self) -> Grab | None:
         """See `CameraDevice.grab`."""
         index, self._index = self._index, self._index + 1
         key = f"{index:06d}"
-        unit = self._address.unit
-        if self._floats is not None:
-            if index >= len(self._floats):
-                return None
-            image, facts = guard_range(self._floats[index], unit)
-            return Grab(image, index * self._period_ns, facts)
-        counts = self._stream.read(key, index) if self._stream else self._read_png(key) if not index else None
+        if self._stream is not None:
+            counts = self._stream.read(key, index)
+        else:
+            counts = None if index else self._reader.read(key, self._path)
         if counts is None:
             return None
-        image, facts = guard_range(counts, unit)
-        return Grab(image, index * self._period_ns, facts)
+        try:
+            image, facts = guard_range(counts, self._address.unit)
+        except ConfigError as error:
+            raise FrameError(key, str(error), self._path) from None
+        turn = self._reader.turn if self._stream is None else self._stream.turn
+        return Grab(image, index * self._period_ns, facts, turn, self._still)
 
     def describe(self) -> dict[str, Any]:
         """See `CameraDevice.describe`."""
         return {
             "address": self._address.text,
-            "read_by": "NumPy" if self._floats is not None else "OpenCV or NumPy",
+            "read_by": "OpenCV or NumPy",
             "stated_fps": self._address.fps,
         }
 
@@ -90,37 +115,37 @@ class StackDevice:
         if self._stream is not None:
             self._stream.close()
 
-    def _load_floats(self) -> NDArray[Any]:
-        unit = self._address.unit
-        if unit == AUTO or not heat_unit(unit, self._address.text).absolute:
-            raise ConfigError(
-                f"{self._address.text}: floating-point frames need ?unit=kelvin or ?unit=celsius"
-            )
-        floats: NDArray[Any] = np.load(self._path, mmap_mode="r", allow_pickle=False)
-        if floats.ndim == 2:
-            return floats[None]
-        if floats.ndim != 3:
-            raise CameraError(
-                self._address.text, f"expected [frames, height, width], found {list(floats.shape)}"
-            )
-        return floats
 
-    def _read_png(self, key: str) -> NDArray[np.uint16]:
-        data = self._path.read_bytes()
-        try:
-            check_complete(data)
-        except ValueError as problem:
-            raise FrameError(key, str(problem), self._path) from None
-        image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
-        if image is None or image.dtype != np.uint16 or image.ndim != 2:
-            found = "nothing" if image is None else f"{image.dtype} {list(image.shape)}"
-            raise FrameError(
-                key,
-                f"expected a 16-bit picture of one channel, found {found}",
-                self._path,
-                "An 8-bit or coloured thermal picture has lost its radiometry; export the raw frames.",
-            )
-        return cast("NDArray[np.uint16]", image)
+class PictureDevice:
+    """A single colour picture, a still unless `?sequence=1`.
+
+    Arguments:
+        address: the file.
+    """
+
+    clock = "media"
+
+    def __init__(self, address: CameraAddress) -> None:
+        self._address = address
+        self.settings: tuple[Setting, ...] = ()
+        self.size_wh: tuple[int, int] | None = None
+        self._reader = ImageReader("rgb", orientation=address.orientation)
+        self._read = False
+
+    def grab(self) -> Grab | None:
+        """See `CameraDevice.grab`."""
+        if self._read:
+            return None
+        self._read = True
+        image = self._reader.read("000000", Path(self._address.path))
+        return Grab(image, 0, ThermalFacts(), self._reader.turn, not self._address.sequence)
+
+    def describe(self) -> dict[str, Any]:
+        """See `CameraDevice.describe`."""
+        return {"address": self._address.text, "read_by": f"OpenCV {cv2.__version__}"}
+
+    def close(self) -> None:
+        """See `CameraDevice.close`."""
 
 
 class CptvDevice:
@@ -146,10 +171,20 @@ class CptvDevice:
         self._file: BinaryIO | None = Path(address.path).open("rb")  # noqa: SIM115  (closed by `close`)
         try:
             reader = CPTVReader(self._file)
-        except (OSError, ValueError, EOFError, KeyError) as error:
+        except _CPTV_DAMAGE as error:
             self._file.close()
-            raise CameraError(address.text, f"is no CPTV file: {error}") from None
+            raise CameraError(address.text, f"is no CPTV file: {error or type(error).__name__}") from None
         self.size_wh: tuple[int, int] | None = (reader.x_resolution, reader.y_resolution)
+        try:
+            check_size(Path(address.path).name, self.size_wh, Path(address.path))
+            if min(self.size_wh) < 1:
+                raise CameraError(
+                    address.text, f"its header states {self.size_wh[0]}x{self.size_wh[1]} pixels"
+                )
+        except SourceError:
+            self._file.close()
+            raise
+        self._turn = address.orientation.turn(UPRIGHT)
         self._model = _text(reader.model)
         self._fps = reader.fps or 9
         self._frames: Iterator[Frame] = iter(reader)
@@ -164,15 +199,19 @@ class CptvDevice:
             frame = next(self._frames, None)
             while frame is not None and frame.background_frame:
                 frame = next(self._frames, None)
-        except (OSError, EOFError, ValueError, IndexError) as error:
-            raise CameraError(self._address.text, f"frame {index} cannot be read: {error}") from None
+        except _CPTV_DAMAGE as error:
+            raise CameraError(
+                self._address.text, f"frame {index} cannot be read: {error or type(error).__name__}"
+            ) from None
         if frame is None:
             return None
-        image, facts = guard_range(np.ascontiguousarray(frame.pix, np.uint16), self._unit)
+        counts = self._turn.apply(np.ascontiguousarray(frame.pix, np.uint16))
+        image, facts = guard_range(counts, self._unit)
         uptime_ms = _milliseconds(frame.time_on)
         device_ns = round(index * 1e9 / self._fps) if uptime_ms is None else round(uptime_ms * 1e6)
         ffc = _ffc_state(uptime_ms, _milliseconds(frame.last_ffc_time))
-        return Grab(image, device_ns, ThermalFacts(facts.unit, facts.calibration, ffc, None, facts.notes))
+        seen = ThermalFacts(facts.unit, facts.calibration, ffc, None, facts.notes)
+        return Grab(image, device_ns, seen, self._turn)
 
     def describe(self) -> dict[str, Any]:
         """See `CameraDevice.describe`."""
@@ -191,6 +230,10 @@ class CptvDevice:
             self._file = None
 
 
+def _is_absolute(address: CameraAddress) -> bool:
+    return address.unit != AUTO and heat_unit(address.unit, address.text).absolute
+
+
 def _ffc_state(uptime_ms: float | None, last_ffc_ms: float | None) -> FfcState:
     if uptime_ms is None or last_ffc_ms is None:
         return FfcState.UNKNOWN
@@ -203,11 +246,3 @@ def _milliseconds(span: Any) -> float | None:
 
 def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "unknown")
-
-
-def _dtype_of(path: Path) -> np.dtype[Any]:
-    try:
-        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise CameraError(str(path), f"cannot be read as a NumPy file: {error}") from None
-    return cast("np.dtype[Any]", loaded.dtype)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from edge_sdk.credentials import without_password
 from edge_sdk.errors import CameraError, FrameTimeoutError
+from edge_sdk.opencv_files import plain_name
 from edge_sdk.sources.cameras.device import Grab, Setting
 from edge_sdk.sources.cameras.gstreamer import pipeline_for, require_gstreamer
 from edge_sdk.sources.cameras.settings import CameraAddress
@@ -185,6 +186,8 @@ def fourcc_text(code: int) -> str:
 
 
 def _open_capture(name: str, backend: int, limits: list[int]) -> Capture:
+    if not plain_name(Path(name)):  # OpenCV takes UTF-8 alone, and crashes on anything else
+        raise CameraError(name, "its name is not UTF-8", "Rename it, or make a link to it.")
     return cast("Capture", cv2.VideoCapture(name, backend, limits))
 
 

@@ -20,6 +20,7 @@ PAIR_OPTIONS = (
     "rgb",
     "thermal",
     "registration",
+    "registration_for",
     "limit_ms",
     "policy",
     "queue",

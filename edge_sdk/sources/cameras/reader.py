@@ -18,6 +18,7 @@ from edge_sdk.sources.cameras.clock_map import ClockMap
 from edge_sdk.sources.cameras.device import CameraDevice, CameraFrame, Grab, ThermalFacts
 from edge_sdk.sources.cameras.formats import ThermalFormat, decode_thermal
 from edge_sdk.sources.cameras.health import Fault, Watch
+from edge_sdk.sources.orientation import UPRIGHT, Turn
 
 __all__ = ["Backoff", "CameraReader", "Sink"]
 
@@ -75,6 +76,7 @@ class CameraReader:
         clock: the host's.
         thermal: layout of a thermal camera's memory, None for colour.
         delay_ns: see `ClockMap`.
+        turn: how its pictures are turned here; files turn theirs themselves.
         backoff: see `Backoff`.
 
     Attributes:
@@ -92,6 +94,7 @@ class CameraReader:
         clock: Clock,
         thermal: ThermalFormat | None = None,
         delay_ns: int = 0,
+        turn: Turn = UPRIGHT,
         backoff: Backoff | None = None,
     ) -> None:
         self.camera, self.watch = camera, watch
@@ -100,7 +103,7 @@ class CameraReader:
         self.clock_map: ClockMap | None = None
         self._opener, self._sink, self._clock = opener, sink, clock
         self._thermal = thermal
-        self._delay_ns = delay_ns
+        self._delay_ns, self._turn = delay_ns, turn
         self._backoff = backoff or Backoff()
         self._device: CameraDevice | None = None
         self._described: dict[str, Any] = {}
@@ -221,7 +224,8 @@ class CameraReader:
             self._sink.drop(self.camera, "flushed")
             return 0
         captured_ns = self.clock_map.captured_ns(grab.device_ns, arrival_ns)
-        frame = CameraFrame(image, captured_ns, arrival_ns, facts)
+        turn = grab.turn if self._turn == UPRIGHT else self._turn
+        frame = CameraFrame(self._turn.apply(image), captured_ns, arrival_ns, facts, turn, grab.still)
         cause = self.watch.judge(frame, grab.device_ns)
         if cause is not None:
             self._sink.drop(self.camera, cause)

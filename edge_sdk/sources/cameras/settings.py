@@ -8,6 +8,7 @@ from math import isfinite
 from edge_sdk.credentials import fill_in, without_password
 from edge_sdk.errors import ConfigError
 from edge_sdk.sources.cameras.formats import THERMAL_FORMATS, ThermalFormat, thermal_format
+from edge_sdk.sources.orientation import AS_TAGGED, Orientation, orientation_of
 from edge_sdk.sources.uri import SourceUri, nearest, parse_uri, user_path
 
 __all__ = ["CAMERA_OPTIONS", "CameraAddress", "camera_address"]
@@ -25,6 +26,8 @@ CAMERA_OPTIONS = (
     "delay_ms",
     "timeout_ms",
     "repeats",
+    "orientation",
+    "sequence",
 )
 """Options of one camera; `camera_address` documents them."""
 
@@ -56,6 +59,8 @@ class CameraAddress:
         delay_ms: constant time from the picture to its timestamp.
         timeout_ms: how long one frame may take.
         keep_repeats: pass identical pictures on.
+        orientation: how its pictures are turned.
+        sequence: whether a file follows on from frame to frame, as the caller says; None where not said.
     """
 
     text: str
@@ -72,6 +77,8 @@ class CameraAddress:
     delay_ms: float = 0.0
     timeout_ms: float = 1000.0
     keep_repeats: bool = False
+    orientation: Orientation = AS_TAGGED
+    sequence: bool | None = None
 
     @property
     def live(self) -> bool:
@@ -95,6 +102,9 @@ def camera_address(text: str, role: str | None = None) -> CameraAddress:
         delay_ms: constant time from the picture to its timestamp, from the data sheet.
         timeout_ms: how long one frame may take before the camera counts as silent.
         repeats: `drop` (default) or `keep` identical pictures.
+        orientation: `tag` (default: as a file says), `stored`, or degrees clockwise, 90, 180 or 270.
+        sequence: of a file: `1` says that its frames follow each other, `0` that each is a still; by default
+            a single picture is a still and everything else is not.
 
     Of an RTSP address, options that are none of these belong to the camera and stay in it. A password need
     not be written there: `rtsp://USER:${NAME}@HOST/PATH` takes it from the environment, `${file:PATH}` from
@@ -120,6 +130,9 @@ def camera_address(text: str, role: str | None = None) -> CameraAddress:
     role = role or stated or "rgb"
     form, fourcc = _format(uri, role)
     via = uri.choice("via", _VIAS[uri.scheme])
+    sequence = uri.choice("sequence", ("0", "1"))
+    if sequence == "0" and uri.scheme != "file":
+        raise ConfigError(f"{shown}: sequence=0 is of files; a live camera gives a stream")
     return CameraAddress(
         text=shown,
         scheme=uri.scheme,
@@ -135,6 +148,8 @@ def camera_address(text: str, role: str | None = None) -> CameraAddress:
         delay_ms=_number(uri, "delay_ms", 0.0, least=0.0) or 0.0,
         timeout_ms=_number(uri, "timeout_ms", 1000.0, least=10.0) or 1000.0,
         keep_repeats=uri.choice("repeats", ("drop", "keep")) == "keep",
+        orientation=orientation_of(uri),
+        sequence=None if sequence is None else sequence == "1",
     )
 
 
@@ -217,6 +232,6 @@ def _whole(uri: SourceUri, name: str) -> int | None:
     text = uri.options.get(name)
     if text is None:
         return None
-    if not text.isdigit() or not 1 <= int(text) <= 16384:
+    if not (text.isascii() and text.isdigit() and len(text) < 6) or not 1 <= int(text) <= 16384:
         raise ConfigError(f"{uri.text}: {name}: expected 1 to 16384 pixels, found {text!r}")
     return int(text)

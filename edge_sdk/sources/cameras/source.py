@@ -21,6 +21,7 @@ from edge_sdk.sources.cameras.pair_address import pair_number, take_apart
 from edge_sdk.sources.cameras.pairing import POLICIES, Paired, Pairing
 from edge_sdk.sources.cameras.reader import Backoff, CameraReader
 from edge_sdk.sources.cameras.settings import CameraAddress
+from edge_sdk.sources.orientation import AS_TAGGED, UPRIGHT, TurnedPairs
 from edge_sdk.sources.registration import RegistrationArgument, RegistrationRule
 
 __all__ = ["CameraSource", "DeviceOpener"]
@@ -44,6 +45,7 @@ class CameraSource(BaseSource):
     Options of `camera:`:
         rgb, thermal: the address of each camera, with `%26` for `&`; see `camera_address`.
         registration: a JSON file, `same-view`, `centred` or `bundle`.
+        registration_for: `turned` (default) or `stored`: which pictures it was made for, where one is turned.
         limit_ms: largest skew of a pair; by default from the two frame rates, see `default_limit_ns`.
         policy: `latest` (default), `drop-oldest` or `block`; see `Pairing`.
         queue, depth: pairs kept, and unpaired frames kept of each camera.
@@ -95,6 +97,12 @@ class CameraSource(BaseSource):
         self._patience_ns = round(pair_number(options, "patience_s", 30.0) * 1e9)
         self._rule = RegistrationRule.of(options, registration, Path.cwd())
         self._clock = clock or MonotonicClock()
+        turning = {camera: address.orientation for camera, address in addresses.items()}
+        self._turned = TurnedPairs(
+            options,
+            rgb=turning.get("rgb", AS_TAGGED),
+            thermal=turning.get("thermal", AS_TAGGED),
+        )
         limit_ms = options.options.get("limit_ms")
         policy = options.choice("policy", POLICIES) or "latest"
         pairing = Pairing(
@@ -121,6 +129,7 @@ class CameraSource(BaseSource):
                 clock=self._clock,
                 thermal=address.thermal,
                 delay_ns=round(address.delay_ms * 1e6),
+                turn=address.orientation.turn(UPRIGHT) if address.live else UPRIGHT,
                 backoff=backoff,
             )
             for camera, address in addresses.items()
@@ -190,6 +199,7 @@ class CameraSource(BaseSource):
             "thermal_unit": "; ".join(sorted(self._units)) or None,
             "registration": self._rule.origin,
             "licences": [],
+            "conditions": self._turned.conditions,
             **self.status(),
         }
 
@@ -286,9 +296,11 @@ class CameraSource(BaseSource):
             notes=notes,
             rgb_fault=faults["rgb"],
             thermal_fault=faults["thermal"],
+            still=all(frame.still for frame in (paired.rgb, paired.thermal) if frame is not None),
         )
         self._index += 1
-        return pair
+        turns = (UPRIGHT if frame is None else frame.turn for frame in (paired.rgb, paired.thermal))
+        return self._turned.finish(pair, *turns)
 
     def _key(self) -> str:
         return f"{self._index:06d}"

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import cv2
 
+from engines.recipe.pictures import write_picture
 from engines.recipe.render.shoot import Pair, shoot_world, world_keys
 from engines.recipe.world.scene import SPLIT_SEEDS
 
@@ -29,10 +30,8 @@ def write_pair(
     for kind in ("rgb", "thermal", "labels"):
         (folder / kind).mkdir(parents=True, exist_ok=True)
     rgb, thermal = folder / "rgb" / f"{name}.jpg", folder / "thermal" / f"{name}.png"
-    if not cv2.imwrite(str(rgb), pair.rgb[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, jpeg_quality]):
-        raise OSError(f"could not write {rgb}")
-    if not cv2.imwrite(str(thermal), pair.thermal, [cv2.IMWRITE_PNG_COMPRESSION, png_level]):
-        raise OSError(f"could not write {thermal}")
+    write_picture(rgb, pair.rgb[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, jpeg_quality])
+    write_picture(thermal, pair.thermal, [cv2.IMWRITE_PNG_COMPRESSION, png_level])
     label = folder / "labels" / f"{name}.json"
     partial = label.with_suffix(".partial")
     partial.write_text(json.dumps(pair.to_record(), indent=1))

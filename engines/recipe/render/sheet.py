@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from engines.recipe.pictures import write_picture
 from engines.recipe.render.rig import RGB_SIZE_WH
 from engines.recipe.render.shoot import Pair
 
@@ -59,4 +60,4 @@ def write_sheet(path: Path, pairs: Sequence[Pair], columns: int = 2, width_px: i
     scale = width_px / sheet.shape[1]
     sheet = cv2.resize(sheet, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
     path.parent.mkdir(parents=True, exist_ok=True)
-    cv2.imwrite(str(path), sheet[..., ::-1])
+    write_picture(path, sheet[..., ::-1])

@@ -21,6 +21,7 @@ from edge_sdk.errors import FrameError
 from edge_sdk.frames import Registration, ThermalFrame, ThermalUnit
 from edge_sdk.preprocess import Letterbox, rgb_into, thermal_into
 from edge_sdk.radiometry import Radiometry
+from engines.recipe.pictures import read_picture
 from engines.recipe.train.net import CLASSES, INPUT_WH
 
 __all__ = ["Crop", "Labels", "Pair", "crop_pair", "epoch_batches", "network_input", "read_pairs"]
@@ -95,8 +96,8 @@ def read_pairs(folder: Path, limit: int | None = None) -> list[Pair]:
 def _read_pair(folder: Path, file: Path) -> Pair:
     record = json.loads(file.read_text(encoding="utf-8"))
     key = str(record["key"])
-    rgb = cv2.imread(str(folder / "rgb" / f"{key}.jpg"), cv2.IMREAD_COLOR)
-    thermal = cv2.imread(str(folder / "thermal" / f"{key}.png"), cv2.IMREAD_UNCHANGED)
+    rgb = read_picture(folder / "rgb" / f"{key}.jpg", cv2.IMREAD_COLOR)
+    thermal = read_picture(folder / "thermal" / f"{key}.png", cv2.IMREAD_UNCHANGED)
     if rgb is None or thermal is None or thermal.dtype != np.uint16:
         raise FrameError(key, "its RGB or 16-bit thermal picture cannot be read", file, "Render it again.")
     rgb = np.ascontiguousarray(rgb[:, :, ::-1])
