@@ -14,11 +14,13 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from emulated_driver import Unavailable, build_driver, cache_folder
 
-__all__ = ["build_wheel", "install_pycuda", "missing_tool"]
+__all__ = ["Machine", "build_wheel", "install_pycuda", "missing_tool"]
 
 PYCUDA = "pycuda==2026.1"
 HEADERS = ("nvidia-cuda-runtime>=13,<14", "nvidia-cuda-profiler-api>=13,<14")
@@ -31,6 +33,25 @@ CUDADRV_LIB_DIR = [{driver!r}]
 CXXFLAGS = ["-O0", "-g0", "-w"]
 """
 """pycuda reads them from `.aksetup-defaults.py` in the home folder. Without curand, no toolkit is needed."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where pycuda is to run.
+
+    Attributes:
+        name: as `platform.machine()` says it.
+        fetching: interpreter whose pip fetches what is the same on all machines.
+        environment: for its programs, compilers among them.
+        driver: folder of the emulated driver, built for it.
+        options: of its `pip wheel`.
+    """
+
+    name: str
+    fetching: Path
+    environment: Mapping[str, str]
+    driver: Path
+    options: tuple[str, ...] = ()
 
 
 def missing_tool() -> str | None:
@@ -53,8 +74,12 @@ def install_pycuda(python: Path) -> None:
     _run([python, "-m", "pip", "install", "--quiet", wheel], os.environ, "installing pycuda")
 
 
-def build_wheel(python: Path) -> Path:
+def build_wheel(python: Path, *, machine: Machine | None = None) -> Path:
     """Returns the wheel of pycuda for this interpreter, compiled if it is not in the user's cache.
+
+    Arguments:
+        python: the interpreter.
+        machine: the one that it runs on; None for this one.
 
     Raises:
         Unavailable: as `install_pycuda`.
@@ -62,26 +87,28 @@ def build_wheel(python: Path) -> Path:
     missing = missing_tool()
     if missing:
         raise Unavailable(f"pycuda cannot be built here: it needs {missing}")
-    tag = _ask(python, "import sys, sysconfig; print(f'cp{sys.version_info[0]}{sys.version_info[1]}')")
-    folder = cache_folder() / f"{PYCUDA.replace('==', '-')}-{tag}-{platform.machine()}"
+    machine = machine or Machine(platform.machine(), python, dict(os.environ), build_driver().parent)
+    ask = "import sys, sysconfig; print(f'cp{sys.version_info[0]}{sys.version_info[1]}')"
+    tag = _ask(python, ask, machine.environment)
+    folder = cache_folder() / f"{PYCUDA.replace('==', '-')}-{tag}-{machine.name}"
     if not list(folder.glob("*.whl")):
         print(f"building {PYCUDA} for {tag} (kept in the user's cache)", flush=True)
-        _build(python, folder)
+        _build(python, folder, machine)
     return next(iter(folder.glob("*.whl")))
 
 
-def _build(python: Path, folder: Path) -> None:
-    driver = build_driver().parent
+def _build(python: Path, folder: Path, machine: Machine) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         headers, home, wheels = (Path(scratch, name) for name in ("headers", "home", "wheels"))
-        fetch = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--target", headers, *HEADERS]
+        pip = [machine.fetching, "-m", "pip"]
+        fetch = [*pip, "install", "--quiet", "--no-deps", "--target", headers, *HEADERS]
         _run(fetch, os.environ, "fetching NVIDIA's headers")
         header = next(headers.glob("**/cuda.h"), None)
         if header is None:
             raise Unavailable(f"pycuda cannot be built here: no cuda.h in {' and '.join(HEADERS)}")
         home.mkdir()
-        settings = SETTINGS.format(headers=str(header.parent), driver=str(driver))
+        settings = SETTINGS.format(headers=str(header.parent), driver=str(machine.driver))
         (home / ".aksetup-defaults.py").write_text(settings, "utf-8")
         build = [
             python,
@@ -94,7 +121,8 @@ def _build(python: Path, folder: Path) -> None:
             "pycuda",
             "--no-cache-dir",
         ]
-        _run([*build, "--wheel-dir", wheels, PYCUDA], _environment(home), "building pycuda")
+        environment = _environment(home, machine.environment)
+        _run([*build, *machine.options, "--wheel-dir", wheels, PYCUDA], environment, "building pycuda")
         try:
             wheels.rename(folder)
         except OSError:  # another process was faster
@@ -102,12 +130,12 @@ def _build(python: Path, folder: Path) -> None:
                 raise
 
 
-def _environment(home: Path) -> dict[str, str]:
-    """This process's, with pycuda's settings as home, pip's settings kept, and no nvcc on PATH.
+def _environment(home: Path, given: Mapping[str, str]) -> dict[str, str]:
+    """The machine's, with pycuda's settings as home, pip's settings kept, and no nvcc on PATH.
 
     pycuda takes the folder above an nvcc on PATH for a whole toolkit, which a mere wrapper has not got."""
-    environment = {**os.environ, "HOME": str(home)}
-    path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    environment = {**given, "HOME": str(home)}
+    path = given.get("PATH", os.defpath).split(os.pathsep)
     environment["PATH"] = os.pathsep.join(entry for entry in path if not Path(entry, "nvcc").exists())
     for settings in (".config/pip/pip.conf", ".pip/pip.conf"):
         if Path.home().joinpath(settings).is_file():
@@ -115,11 +143,12 @@ def _environment(home: Path) -> dict[str, str]:
     return environment
 
 
-def _ask(python: Path, code: str) -> str:
-    return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+def _ask(python: Path, code: str, environment: Mapping[str, str]) -> str:
+    done = subprocess.run([python, "-c", code], env=environment, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
 
 
-def _run(command: list[str | Path], environment: os._Environ[str] | dict[str, str], what: str) -> None:
+def _run(command: list[str | Path], environment: Mapping[str, str], what: str) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise Unavailable(f"{what} failed:\n{(done.stdout + done.stderr)[-3000:]}")

@@ -26,6 +26,7 @@ COMPILED = ("pycuda",)
 INSTEAD = {"opencv-python": "opencv-python-headless"}
 """The same module without window libraries, as setup_venv.py takes it on a bare Debian."""
 OLDEST_GLIBC = 17
+_LACKING = re.compile(r"No matching distribution found for ([A-Za-z0-9._-]+)")
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def _fill(made: Path, scratch: Path, stated: list[str], target: Target) -> dict[
         )
         if done.returncode == 0:
             return without
-        lacking = re.search(r"No matching distribution found for ([A-Za-z0-9._-]+)", done.stderr)
+        lacking = _LACKING.search(done.stderr)
         if lacking is None or lacking[1] in without:
             raise Unavailable(f"installing wheels for aarch64 failed:\n{done.stderr[-2000:]}")
         name = lacking[1]
@@ -99,28 +100,25 @@ def install_wheel(wheel: Path, site: Path, target: Target) -> None:
     run([*pip, *_wheel_options(target), wheel], f"installing {wheel.name}")
 
 
-def look_for(extra: str, target: Target) -> dict[str, str]:
-    """Asks for wheels of an extra without fetching them: distribution -> "" or what pip says."""
-    found = {}
+def look_for(extras: Sequence[str], target: Target) -> dict[str, bool]:
+    """Asks, without fetching, which distributions that only these extras name have wheels."""
+    known = {item.name for extra in ("", *INSTALLED) for item in _requirements(extra, target)}
+    left = {item.name: item for extra in extras for item in _requirements(extra, target)}
+    left = {name: item for name, item in left.items() if name not in known}
+    found = dict.fromkeys(left, True)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--no-deps", "--ignore-installed"]
     with tempfile.TemporaryDirectory() as nowhere:
-        for item in _requirements(extra, target):
-            pip = [
-                sys.executable,
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--dry-run",
-                "--no-deps",
-                "--ignore-installed",
-            ]
-            done = subprocess.run(
-                [*pip, "--target", nowhere, *_wheel_options(target), _plain(item.name, item)],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            found[item.name] = "" if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
+        while left:
+            asked = [_plain(name, item) for name, item in left.items()]
+            command = [*pip, "--target", nowhere, *_wheel_options(target), *asked]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                break
+            lacking = _LACKING.search(done.stderr)
+            if lacking is None or lacking[1] not in left:
+                raise Unavailable(f"asking for wheels for aarch64 failed:\n{done.stderr[-2000:]}")
+            found[lacking[1]] = False
+            del left[lacking[1]]
     return found
 
 

@@ -16,8 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from records import record_of
 
+import edge_sdk
 import edge_sdk.engine.onnx_runner as module
-import edge_sdk.runs
 from edge_sdk.engine import load_bundle
 from edge_sdk.engine.int8_sums import BY_OPTION, EXACT, EXACT_OPTION, SATURATING, probe_sums
 from edge_sdk.engine.onnx_runner import CPU, OnnxRunner, cpu_sums, open_session
@@ -25,6 +25,7 @@ from edge_sdk.errors import ConfigError
 from edge_sdk.report.record import ProviderFacts
 from edge_sdk.report.record_file import parse_record, record_json
 from edge_sdk.report.summary import summarise
+from edge_sdk.runs.conditions import INT8_SATURATES, live_conditions
 
 PATH = Path("a.onnx")
 CHANNELS = 16
@@ -188,8 +189,8 @@ class TestWhereTheOptionFails:
     def test_a_run_states_it_as_a_condition(self) -> None:
         with edge_sdk.load("substation-rgbt", device="cpu") as detector:
             assert detector.choice.int8_sums == SATURATING
-            conditions = edge_sdk.runs.live_conditions(detector)
-        assert edge_sdk.runs.INT8_SATURATES in conditions
+            conditions = live_conditions(detector)
+        assert INT8_SATURATES in conditions
 
 
 def test_the_record_keeps_how_int8_was_added_and_older_ones_do_not_know() -> None:
