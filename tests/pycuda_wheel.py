@@ -122,7 +122,12 @@ def _build(python: Path, folder: Path, machine: Machine) -> None:
             "--no-cache-dir",
         ]
         environment = _environment(home, machine.environment)
-        _run([*build, *machine.options, "--wheel-dir", wheels, PYCUDA], environment, "building pycuda")
+        wanted: str | Path = PYCUDA
+        if machine.fetching != python:
+            download = [*pip, "download", "--quiet", "--no-deps", "--no-binary", "pycuda", "--dest", scratch]
+            _run([*download, PYCUDA], os.environ, "fetching pycuda")
+            wanted = next(Path(scratch).glob("pycuda-*.tar.gz"))
+        _run([*build, *machine.options, "--wheel-dir", wheels, wanted], environment, "building pycuda")
         try:
             wheels.rename(folder)
         except OSError:  # another process was faster

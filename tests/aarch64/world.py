@@ -81,6 +81,9 @@ def make_world() -> World:
     environment = {
         **{name: value for name, value in os.environ.items() if name != "CI"},
         "PATH": f"{tools}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        "CPATH": str(
+            root / "usr" / "include" / interpreter.name
+        ),  # Debian's Python names it without the root
         "PYTHONHOME": str(root / "usr"),
         "PYTHONPATH": os.pathsep.join(map(str, (tests.parent, tests, site))),
         "PYTHONNOUSERSITE": "1",
