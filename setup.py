@@ -23,6 +23,7 @@ TRAIN = [
 TEST = [
     "pytest>=8",
     "pytest-xdist>=3.6",
+    "setuptools>=68",
     "hypothesis>=6.100",
     "onnx>=1.17",
     "supervision>=0.25",

@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from edge_sdk.measurements import FrameResult, Reason, Route
+from edge_sdk.report.camera_losses import pairs_lost
 
 __all__ = ["CameraLosses", "Forcing", "RunWindow", "Seen", "Turns"]
-
-LOST_CAUSES = ("superseded", "no-partner", "overflow")
-"""What a live camera drops and a run should have answered. A faster camera's surplus frames ("rate"), repeats
-and frames of a camera at fault are none of these."""
 
 
 @dataclass(frozen=True)
@@ -145,11 +142,7 @@ class CameraLosses:
             now_ns: monotonic time.
             keep_from_ns: what is older than the last reading before this may be forgotten.
         """
-        ledgers = self._status()["pairing"]["frames"].values()
-        total: Counter[str] = Counter()
-        for cause in LOST_CAUSES:  # a pair that is lost is lost to both cameras: it counts once
-            total[cause] = max((int(ledger["dropped"].get(cause, 0)) for ledger in ledgers), default=0)
-        self._totals.append((now_ns, total))
+        self._totals.append((now_ns, pairs_lost(self._status())))
         while len(self._totals) > 1 and self._totals[1][0] <= keep_from_ns:
             self._totals.popleft()
 

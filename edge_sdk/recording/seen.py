@@ -51,7 +51,7 @@ class SeenThroughJpeg:
         data = encoded.tobytes()
         image = decode_jpeg(data)
         assert image is not None
-        seen = RgbFrame(image, pair.rgb.timestamp_ns)
+        seen = RgbFrame(image, pair.rgb.timestamp_ns, pair.rgb.sequence)
         self._kept[id(seen)] = seen, data
         while len(self._kept) > _KEPT:
             self._kept.popitem(last=False)

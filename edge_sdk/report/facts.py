@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from edge_sdk.stats import USUAL_WARM_UP, WarmUpBudget
@@ -70,6 +70,7 @@ class SourceFacts:
         thermal_unit: "centikelvin", "counts" or "none".
         cameras: of live cameras: health, faults, settings and rates of each, skews, and what became of
             every frame, in JSON types; None for other sources.
+        pairs_lost: cause -> pairs that live cameras gave during the run and nobody answered.
     """
 
     uri: str
@@ -79,6 +80,7 @@ class SourceFacts:
     registration: str = "unknown"
     thermal_unit: str = "unknown"
     cameras: Mapping[str, Any] | None = None
+    pairs_lost: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from edge_sdk.report.summary import (
     printable,
     shown_figures,
     summarise,
+    with_signs,
 )
 from edge_sdk.report.verdict import Verdicts
 
@@ -193,4 +194,4 @@ def _counts(counts: object) -> str:
 
 
 def _text(text: str) -> str:
-    return escape(printable(text).replace("<=", "≤").replace(">=", "≥"))
+    return escape(with_signs(printable(text)))

@@ -15,6 +15,7 @@ from edge_sdk.report.summary import (
     printable,
     shown_figures,
     summarise,
+    with_signs,
 )
 from edge_sdk.report.verdict import Verdicts
 
@@ -123,4 +124,4 @@ def _table(heads: Iterable[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
 def _plain(text: str) -> str:
     """Keeps foreign text from becoming Markdown structure or HTML."""
     text = " ".join(printable(text).split())
-    return text.replace("<=", "≤").replace("<", "&lt;").replace("|", "\\|")
+    return with_signs(text).replace("<", "&lt;").replace("|", "\\|")

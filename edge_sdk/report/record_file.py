@@ -191,6 +191,7 @@ def parse_record(document: Any, origin: str = "record") -> RunRecord:
             registration=source.text("registration"),
             thermal_unit=source.text("thermal_unit"),
             cameras=source.optional("cameras", lambda key: source.section(key).entries),
+            pairs_lost=source.optional("pairs_lost", lambda key: _counts(source.section(key))) or {},
         ),
         run=RunFacts(
             frames_asked=run.optional("frames_asked", run.whole),
@@ -219,6 +220,10 @@ def parse_record(document: Any, origin: str = "record") -> RunRecord:
     )
     _check_sums(record, run, source, top)
     return record
+
+
+def _counts(fields: Fields) -> dict[str, int]:
+    return {key: fields.whole(key) for key in fields.entries}
 
 
 def _engine(fields: Fields) -> EngineFacts:

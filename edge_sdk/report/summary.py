@@ -28,6 +28,7 @@ __all__ = [
     "printable",
     "shown_figures",
     "summarise",
+    "with_signs",
 ]
 
 SHOWN_SHARES = (0.5, 0.95, 0.99)
@@ -115,6 +116,11 @@ def bounded(bounds: Bounds) -> str:
 def printable(text: str) -> str:
     """Replaces what could steer a terminal: names and reasons come from files and cameras."""
     return "".join(sign if sign.isprintable() else " " if sign.isspace() else "?" for sign in text)
+
+
+def with_signs(text: str) -> str:
+    """Writes ≤ and ≥ where figures are compared; a version in a command (`numpy>=1.26`) stays as typed."""
+    return " ".join({"<=": "≤", ">=": "≥"}.get(word, word) for word in text.split(" "))
 
 
 def limit_text(clause: ClauseVerdict) -> str:

@@ -270,11 +270,18 @@ def _missed_pace(bounds: Bounds, pace_hz: float) -> bool:
 
 
 def _judge_dropped(record: RunRecord, limit: float, confidence: float) -> ClauseVerdict:
-    """Judges lost frames. Turns of the pace that no frame could take are lost frames of a camera."""
-    lost = len(record.dropped) + record.run.missed_turns
+    """Judges lost frames: those that could not be answered, those that live cameras lost, and missed turns.
+
+    Turns of the pace that no frame could take are lost frames of a camera.
+    """
+    by_cameras = sum(record.source.pairs_lost.values())
+    lost = len(record.dropped) + by_cameras + record.run.missed_turns
     total = len(record.frames) + lost
     bounds = share_bounds(lost, total, confidence)
-    what = f"{len(record.dropped)} of {total} pairs dropped"
+    what = f"{len(record.dropped) + by_cameras} of {total} pairs dropped"
+    if by_cameras:
+        causes = ", ".join(f"{count} {cause}" for cause, count in record.source.pairs_lost.items() if count)
+        what += f" ({causes} by the live cameras)"
     if record.run.missed_turns:
         what += f", {record.run.missed_turns} turns of the pace missed"
     if limit == 0 and total:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from edge_sdk.machine_state.watch import RunWatch
 from edge_sdk.measurements import FrameResult
 from edge_sdk.meter.run_power import RunPower
 from edge_sdk.pipeline import Detector
+from edge_sdk.report.camera_losses import pairs_lost
 from edge_sdk.report.record import (
     NO_POWER,
     ColdStart,
@@ -121,10 +123,13 @@ def record_run(
     if isinstance(power, RunPower) and on_result is not None:
         on_result = _noting_pauses(power, on_result, clock)
 
+    lost_before: Counter[str] = Counter()
+
     def go_through() -> None:
         if isinstance(power, RunPower):
             with nullcontext() if ending is None else ending.waiting:
                 power.before()
+        lost_before.update(_lost(source))
         run_source(
             detector,
             counted,
@@ -142,6 +147,7 @@ def record_run(
 
     with watch:
         ended_early = _until_it_ends(go_through, recorder, ending)
+    lost = _lost(source) - lost_before
     if isinstance(power, RunPower):
         power.after(recorder.frames, idle=ended_early is None)
     for skipped in source.skipped:
@@ -176,6 +182,7 @@ def record_run(
             registration="; ".join(detector.registrations) or str(described.get("registration", "unknown")),
             thermal_unit=str(described.get("thermal_unit", "unknown")),
             cameras={key: described[key] for key in ("cameras", "pairing") if key in described} or None,
+            pairs_lost=dict(lost),
         ),
         run=RunFacts(
             frames_asked=plan.frames,
@@ -201,6 +208,11 @@ def record_run(
         machine_state=watch.state(),
         **_power_facts(power, recorder, stands_still, ending),
     )
+
+
+def _lost(source: Source) -> Counter[str]:
+    """Counts what live cameras have lost until now; cameras that are files wait and lose nothing."""
+    return pairs_lost(source.describe()) if getattr(source, "live", False) else Counter()
 
 
 def _noting_pauses(

@@ -1,4 +1,4 @@
-"""The recipe's pictures, read and written through the SDK's own reader."""
+"""Picture files of the recipe, under any name: OpenCV decodes and encodes in memory, Python opens files."""
 
 from __future__ import annotations
 

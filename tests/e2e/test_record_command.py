@@ -174,7 +174,7 @@ def test_ctrl_c_ends_a_served_run_in_good_order(site: Path, toy_fusion: Path, tm
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--token", "long-enough"], "of no use without --serve"),
+        (["--token", "long-enough"], "--token: of no use alone; add --serve"),
         (["--serve", "nonsense:port"], "expected HOST:PORT"),
         (["--serve", "127.0.0.1:0", "--token", "short"], "8 or more printable"),
         (["--sla", "x.yaml"], "nothing shows it"),

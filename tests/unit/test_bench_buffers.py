@@ -135,7 +135,7 @@ def test_a_choice_is_read_again_on_the_same_module_alone(
     ("content", "problem"),
     [
         ("", "Expecting value"),
-        ("[]", "list indices"),
+        ("[]", "expected a JSON object, found list"),
         ('{"schema": "edge-sdk/buffers", "schema_version": 9}', "expected schema"),
         ("x" * 2_000_000, "more than 1048576 bytes"),
     ],

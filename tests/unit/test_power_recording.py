@@ -126,7 +126,7 @@ def test_too_short_a_log_has_means_and_no_energy(tmp_path: Path) -> None:
             "no line holds a power rail .1 lines dropped.. JetPack 5 prints rails to root",
         ),
         ("", "expected a header"),
-        ("hello\nworld\n", "expected a header with a column of time"),
+        ("hello\nworld\n", "expected a header that names time and power: no column of time"),
         ("{", "not JSON that can be read"),
         ('{"schema": "x"}', "expected a power log or a run record, found schema 'x'"),
         ('{"schema": "edge-sdk/run-record", "meter": null}', "made without a power meter"),

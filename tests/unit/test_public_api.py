@@ -18,7 +18,11 @@ SOURCE = Path(edge_sdk.__file__).read_text("utf-8")
 
 
 def loaded_after(statement: str) -> set[str]:
-    code = f"import sys; {statement}; print(' '.join(name.partition('.')[0] for name in sys.modules))"
+    """Names what a statement loads; some packages load themselves when Python starts, whatever is run."""
+    code = (
+        f"import sys; before = set(sys.modules); {statement}; "
+        "print(' '.join(name.partition('.')[0] for name in set(sys.modules) - before))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(done.stdout.split())
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from edge_sdk.measurements import Route
 from edge_sdk.report.markdown import run_markdown
 from edge_sdk.report.record import ProviderFacts, RunFacts, RunRecord, SourceFacts
-from edge_sdk.report.summary import bounded, figure, limit_text, summarise
+from edge_sdk.report.summary import bounded, figure, limit_text, summarise, with_signs
 from edge_sdk.report.table import print_run, print_verdicts
 from edge_sdk.report.verdict import judge
 from edge_sdk.sla import parse_sla
@@ -129,7 +129,7 @@ def test_markdown_reads_as_a_report(record: RunRecord) -> None:
     )
     for words in (
         "| **FAIL** | `latency.routes.thermal.p50_ms` | ≤ 3 ms | 9.50 | 9.50 | 9.50 | 200 |",
-        "| **PASS** | `throughput.min_fps` | >= 20 fps | 25.0 |",
+        "| **PASS** | `throughput.min_fps` | ≥ 20 fps | 25.0 |",
         "| `frames.max_dropped_share` | ≤ 2 % | 0.374 |",
         "- **Power**: no power sensor read",
         "- **Cold start**: load 900 ms, first result 122 ms",
@@ -196,3 +196,8 @@ def test_bounded_and_limits_in_words() -> None:
 
 def test_reports_name_no_path_of_this_machine(record: RunRecord) -> None:
     assert str(Path.home()) not in run_markdown(record) or str(Path.home()) == "/"
+
+
+def test_signs_are_for_figures_and_commands_stay_as_they_are_typed() -> None:
+    assert with_signs("P95 <= 60 ms, >= 20 fps") == "P95 ≤ 60 ms, ≥ 20 fps"
+    assert with_signs("pip install 'jetson-stats>=4.2'") == "pip install 'jetson-stats>=4.2'"

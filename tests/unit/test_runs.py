@@ -172,3 +172,25 @@ def _with(record: RunRecord, pauses_ns: Any, *, left_out: bool) -> RunRecord:
         meter=replace(record.meter, pause_ns=pauses_ns),
         run=replace(record.run, pauses_left_out=left_out),
     )
+
+
+class LossyCamera(MemorySource):
+    """A live source whose ledger says that pairs were lost before the run and in it."""
+
+    live = True
+    lost = 7
+
+    def __next__(self) -> FramePair:
+        self.lost += 2
+        return super().__next__()
+
+    def describe(self) -> dict[str, Any]:
+        ledger = {"dropped": {"superseded": self.lost, "rate": 50}}
+        return {**super().describe(), "pairing": {"frames": {"rgb": ledger, "thermal": {"dropped": {}}}}}
+
+
+def test_the_record_says_how_many_pairs_live_cameras_lost_during_the_run(detector: Detector) -> None:
+    cameras = LossyCamera([make_pair(index) for index in range(3)])
+    record = record_run(detector, cameras, RunPlan(frames=2), asked_engine="toy-fusion")
+    assert dict(record.source.pairs_lost) == {"superseded": 4}
+    assert parse_record(json.loads(json.dumps(record_json(record)))).source.pairs_lost == {"superseded": 4}

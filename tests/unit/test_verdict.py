@@ -394,3 +394,13 @@ def test_any_run_is_judged_the_same_from_its_file(latencies_ms: list[float], lim
         if clause.verdict is Outcome.FAIL:
             assert clause.lower is not None
             assert clause.lower > clause.limit
+
+
+def test_pairs_that_live_cameras_lost_are_lost_frames() -> None:
+    """Two of three pairs were superseded: no share of answered pairs hides that."""
+    source = SourceFacts("clip:substation", None, pairs_lost={"superseded": 100, "no-partner": 4})
+    clause = only(record_of([20.0] * 53, source=source), "frames: {max_dropped_share: 0.1}")
+    assert clause.verdict is Outcome.FAIL
+    assert "104 of 157 pairs dropped (100 superseded, 4 no-partner by the live cameras)" in clause.reason
+    none = SourceFacts("clip:substation", None, pairs_lost={"superseded": 0})
+    assert only(record_of([20.0] * 53, source=none), "frames: {max_dropped_share: 0}").verdict is Outcome.PASS

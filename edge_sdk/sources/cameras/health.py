@@ -143,6 +143,9 @@ class Watch:
         elif self.size_wh != (width, height):
             wanted = f"{self.size_wh[0]}x{self.size_wh[1]}"
             return self._begin(Fault.WRONG_SIZE, f"{width}x{height} instead of {wanted}", now_ns)
+        if frame.still:  # faults are a live camera's; what a picture by itself shows is the router's affair
+            self.clear(now_ns)
+            return None
         backwards = self._backwards(device_ns, now_ns)
         if backwards is not None:
             return backwards
