@@ -136,7 +136,10 @@ def test_the_reference_engine_answers_nearly_as_it_is_written() -> None:
             runner.run("thermal")
             found[literal] = runner.array("thermal", "scores").copy()
     off = np.sqrt(np.mean((found[False] - found[True]) ** 2)) / found[True].std()
-    assert 0 < off < 0.08
+    assert off < 0.08
+    # Old versions fuse nothing in these graphs: there both ways are the same computation.
+    major, minor = (int(part) for part in onnxruntime.__version__.split(".")[:2])
+    assert off > 0 or (major, minor) < (1, 23)
 
 
 def test_a_graph_without_integers_says_nothing_of_them(toy_fusion: Path) -> None:
