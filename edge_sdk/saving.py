@@ -101,7 +101,7 @@ class LineFile(ClosedByWith):
     A disk that is full ends the file behind its last whole line.
 
     Arguments:
-        path: the file, begun anew.
+        path: the file, begun anew with its first line: a run that fails before that leaves an old file whole.
 
     Raises:
         SaveError: it cannot be made.
@@ -112,7 +112,7 @@ class LineFile(ClosedByWith):
         self.count = 0
         self._nbytes = 0
         try:
-            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise SaveError(path, error) from error
         self._regular = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
@@ -125,6 +125,8 @@ class LineFile(ClosedByWith):
         """
         content = line.encode("utf-8", "backslashreplace") + b"\n"
         try:
+            if self._regular and not self.count:
+                os.ftruncate(self._descriptor, 0)
             _write_all(self._descriptor, content)
         except OSError as error:
             if self._regular:

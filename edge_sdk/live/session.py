@@ -199,9 +199,10 @@ class LiveSession(ClosedByWith):
         self.control.stopped = True
 
     def stop_on_signals(self) -> None:
-        """Lets the first Ctrl-C or SIGTERM end the run in good order, and a second one at once.
+        """Lets the first Ctrl-C, SIGTERM or SIGHUP end the run in good order, and a second one at once.
 
-        Only in the main thread; elsewhere it does nothing. Undone by `close`.
+        A signal that this process was started to ignore (`nohup`) stays ignored. Only in the main thread;
+        elsewhere it does nothing. Undone by `close`.
         """
         if threading.current_thread() is not threading.main_thread():
             return
@@ -211,8 +212,9 @@ class LiveSession(ClosedByWith):
                 raise KeyboardInterrupt
             self.stop()
 
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._stack.callback(signal.signal, number, signal.signal(number, stop))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._stack.callback(signal.signal, number, signal.signal(number, stop))
 
     def lines(self) -> list[str]:
         """Says, for people, where everything goes: what to print at the start."""

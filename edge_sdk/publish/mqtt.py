@@ -344,7 +344,8 @@ class MqttPublisher(ClosedByWith):
 
     def _disconnected(self, client: Client, data: Any, flags: Any, reason: Any, *_: Any) -> None:
         if not self._closing:
-            self._connection = f"{self._broker}: connection lost: {reason}"
+            if not self._connection:  # after a refusal its reason stands: the loss that follows says less
+                self._connection = f"{self._broker}: connection lost: {reason}"
             _log.info("%s", self._connection)
             self._write_will()
 

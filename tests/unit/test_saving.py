@@ -130,3 +130,13 @@ def test_lines_are_there_at_once_and_a_full_disk_leaves_whole_ones(
     lines.close()
     with pytest.raises(SaveError):
         LineFile(tmp_path / "none" / "frames.jsonl")
+
+
+def test_lines_of_an_earlier_run_stay_until_the_first_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "frames.jsonl"
+    path.write_text("an old line that is long\n")
+    LineFile(path).close()
+    assert path.read_text() == "an old line that is long\n"
+    with LineFile(path) as lines:
+        lines.write("new")
+    assert path.read_text() == "new\n"
