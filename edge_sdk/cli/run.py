@@ -276,8 +276,9 @@ def run(
                 )
             )
             running, plan = live.source, replace(plan, force=live.force)
-            for line in live.lines():
-                console.print(line, markup=False, soft_wrap=True)
+            # In one write: a signal behind the first line must not swallow the others.
+            if said := live.lines():
+                console.print("\n".join(said), markup=False, soft_wrap=True)
         advance = stack.enter_context(run_progress(frames or opened.length, shown=progress))
 
         def on_result(pair: FramePair, result: FrameResult) -> None:

@@ -51,7 +51,8 @@ def served(command: list[str], folder: Path, *options: str, **environment: str) 
             yield first.split()[2], program.pid
         finally:
             program.send_signal(signal.SIGTERM)
-            rest = program.communicate(timeout=60)[0]
+            rest = program.stdout.read()  # not communicate(): it would lose what readline has read ahead
+            program.wait(timeout=60)
             (folder / "said.txt").write_text(first + rest)
     assert program.returncode == 128 + signal.SIGTERM, (folder / "errors.txt").read_text()
 
