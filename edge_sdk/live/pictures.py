@@ -70,6 +70,7 @@ class LiveFrame:
             "not_looked": why_not_looked(result),
             "heat": heat,
             "stretched": pair.thermal is not None and registration is None,
+            "assumed": _assumed(pair, registration),
             "rgb_bytes": len(rgb),
             "thermal_bytes": len(thermal),
         }
@@ -162,6 +163,13 @@ def _heat_of(
         },
     }
     return _encoded(level, _THERMAL_QUALITY), heat, np.asarray(np.linalg.inv(to_share), np.float64)
+
+
+def _assumed(pair: FramePair, registration: Registration | None) -> str:
+    """Says how heat is taken to lie on colour where nobody has measured it; "" elsewhere."""
+    if pair.rgb is None or pair.thermal is None or registration is None or not registration.assumed:
+        return ""
+    return registration.origin
 
 
 def _frame_wh(pair: FramePair, registration: Registration | None) -> tuple[int, int]:

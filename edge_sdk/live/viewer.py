@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -124,7 +125,10 @@ class Viewer:
                 self._unconfirmed = max(0, self._unconfirmed - 1)
                 self._wake.set()
             if "spots" in said:
-                self._spots = [(float(x), float(y)) for x, y in said["spots"][:4]]
+                spots = [(float(x), float(y)) for x, y in said["spots"][:4]]
+                if not all(math.isfinite(share) for spot in spots for share in spot):
+                    return False
+                self._spots = spots
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             return False
         return True

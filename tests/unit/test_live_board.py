@@ -415,3 +415,17 @@ def test_still_pictures_are_as_the_cameras_saw_them() -> None:
     assert stills["rgb"]["size_wh"] == stills["thermal"]["size_wh"] == SIZE_WH
     nothing: FramePair = make_pair(1, no_thermal=True)
     assert still_pictures(nothing)["thermal"] is None
+
+
+def test_a_registration_that_is_only_assumed_is_said_beside_the_boxes(detector: Detector) -> None:
+    pair = make_pair(1)
+    head, _, _ = unpack(LiveFrame.make(1, pair, detector(pair)))
+    result = detector(pair)
+    assert result.registration is not None
+    assert head["assumed"] == (result.registration.origin if result.registration.assumed else "")
+    guessed = dataclasses.replace(
+        result, registration=Registration.identity(SIZE_WH, "assumed: equal frame sizes")
+    )
+    assert unpack(LiveFrame.make(1, pair, guessed))[0]["assumed"] == "assumed: equal frame sizes"
+    measured = dataclasses.replace(result, registration=Registration.identity(SIZE_WH, "registration.json"))
+    assert unpack(LiveFrame.make(1, pair, measured))[0]["assumed"] == ""

@@ -1,6 +1,6 @@
 // What was found in the pair that is shown: hot spots and the hottest first, and nothing is left out in silence.
 import { colorOf } from "./palettes.js";
-import { $, degrees, make, rise } from "./words.js";
+import { $, degrees, make, rise, say } from "./words.js";
 
 const SHORT = 8;
 let open = false, last = null;
@@ -18,6 +18,8 @@ export function showBoxes(head) {
   });
   if (!boxes.length) rows.push(make("tr", {}, make("td", { colSpan: 4, textContent: head.not_looked ? `nothing found; heat was not looked for: ${head.not_looked}` : "nothing found" })));
   $("boxes").replaceChildren(...rows);
+  $("boxes-note").hidden = !head.assumed || !boxes.some((box) => box.heat);
+  say($("boxes-note"), head.assumed ? `How heat lies on colour is ${head.assumed}. Temperatures under boxes depend on it.` : "");
   const rest = boxes.length - SHORT;
   $("more-boxes").hidden = rest <= 0;
   $("more-boxes").textContent = open ? "show less" : `+ ${rest} more`;

@@ -9,6 +9,12 @@ function load() {
   try { return JSON.parse(localStorage.getItem(KEY)) ?? {}; } catch { return {}; }
 }
 
+// What is wrong with the connection or a camera is said on a full screen too, which shows nothing but one element.
+function banners(full) {
+  if (full) $("watch").prepend($("link"), $("banner"));
+  else document.querySelector("main").before($("link"), $("banner"));
+}
+
 export class Settings {
   constructor(screens, changed) {
     Object.assign(this, { screens, changed, kept: { palette: PALETTES[0], theme: "auto", unit: "°C", blend: 0, ranges: {}, ...load() } });
@@ -23,6 +29,7 @@ export class Settings {
     $("full").onclick = () => (document.fullscreenElement ? document.exitFullscreen() : $("watch").requestFullscreen());
     document.addEventListener("fullscreenchange", () => {
       $("full").setAttribute("aria-pressed", String(!!document.fullscreenElement));
+      banners(!!document.fullscreenElement);
       this.screens.redraw();
     });
     this.apply();
