@@ -297,9 +297,16 @@ def registration_word(value: str) -> RegistrationWord | None:
 
 
 def unregistered(
-    key: str, rgb_size_wh: Size, thermal_size_wh: Size, bundle: Registration | None
+    key: str,
+    rgb_size_wh: Size,
+    thermal_size_wh: Size,
+    bundle: Registration | None,
+    notes: tuple[str, ...] = (),
 ) -> ConfigError:
-    """Makes the error of a pair whose frames differ in size and of which nobody says how they lie."""
+    """Makes the error of a pair whose frames differ in size and of which nobody says how they lie.
+
+    `notes` are the pair's: one may name the true cause, such as a picture that was turned alone.
+    """
     alike = not _changed_aspect(rgb_size_wh, thermal_size_wh)
     ways = ["a registration file (the live page saves one: run --serve --registration "]
     ways[0] += f"{'same-view' if alike else 'centred'}, then Pick points)"
@@ -315,6 +322,7 @@ def unregistered(
         f"pair {key!r}: no registration of thermal {_size(thermal_size_wh)} to RGB {_size(rgb_size_wh)} "
         "pixels: frames of unlike size say nothing of how they lie on each other. Give registration= (or "
         f"--registration, or ?registration= of the source): {'; '.join(ways)}"
+        + (f". Of this pair is known: {'; '.join(notes)}" if notes else "")
     )
 
 

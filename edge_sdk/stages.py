@@ -315,7 +315,13 @@ class Stages:
             chosen = self._rule(work, thermal.size_wh)
             if chosen.registration is None:
                 assert self._rgb_wh is not None
-                raise unregistered(work.pair.key, self._rgb_wh, thermal.size_wh, self._manifest.registration)
+                raise unregistered(
+                    work.pair.key,
+                    self._rgb_wh,
+                    thermal.size_wh,
+                    self._manifest.registration,
+                    work.pair.notes,
+                )
             work.registration = self._noted(work, chosen)
         return work.registration
 

@@ -9,6 +9,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+from bundles import write_toy_fusion_bundle
 from frames_on_disk import (
     rgb_image,
     thermal_image,
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 
 from edge_sdk.errors import ConfigError
 from edge_sdk.frames import FramePair, Registration
+from edge_sdk.pipeline import load
 from edge_sdk.sources import open_source
 from edge_sdk.sources.orientation import Turn, turn_of_exif, turned_registration
 from edge_sdk.sources.picture_facts import picture_facts
@@ -183,6 +185,21 @@ def test_a_turned_colour_video_beside_a_thermal_one_is_said(tmp_path: Path) -> N
     uri = f"camera:?rgb=file:{path}&thermal=file:{tmp_path}/thermal.mkv&registration=centred"
     with open_source(uri) as source:
         assert any("turned unlike" in note for note in next(source).notes)
+
+
+@pytest.mark.parametrize("door", ["pairs", "camera"])
+def test_the_refusal_of_a_picture_turned_alone_names_the_turn(tmp_path: Path, door: str) -> None:
+    write_pairs(tmp_path, ["0"], rgb_suffix=".jpg")
+    colour = tagged(tmp_path / "rgb" / "0.jpg", rgb_image(0), 6)
+    address = f"camera:?rgb=file:{colour}&thermal=file:{tmp_path}/thermal/0.png"
+    if door == "pairs":
+        address = f"pairs:{tmp_path}"
+    engine = write_toy_fusion_bundle(tmp_path / "engine", (48, 32))
+    with open_source(address) as source, load(str(engine), device="cpu", threads=1) as detector:
+        with pytest.raises(ConfigError, match="no registration of thermal 48x32 to RGB 32x48") as caught:
+            detector(next(source))
+        assert "turned unlike: the colour frame is turned by 90 degrees" in str(caught.value)
+        assert "thermal_orientation=" in str(caught.value)
 
 
 def test_a_registration_of_the_stored_pictures_is_turned_with_them(tmp_path: Path) -> None:
